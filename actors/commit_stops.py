@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _REMEMBERED = 1000
+_MINUTE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class CommitStops:
     per_commit_max_ms: float = 0.0
     latency_avg_ms: float = 0.0
     latency_max_ms: float = 0.0
+    minute_p50_ms: float = 0.0
+    minute_max_ms: float = 0.0
+    """Like ``per_commit``, of the commits of the last minute; 0 if there was none."""
 
 
 NO_STOPS = CommitStops()
@@ -44,6 +48,7 @@ class CommitStopMeter:
         """Seconds that records have waited, all stops together."""
         self._stops: deque[float] = deque(maxlen=_REMEMBERED)
         self._commits: deque[float] = deque(maxlen=_REMEMBERED)
+        self._finished_s: deque[float] = deque(maxlen=_REMEMBERED)
         self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
 
     def stop(self) -> None:
@@ -66,6 +71,7 @@ class CommitStopMeter:
         """Closes the figures of a commit; later stops belong to the next one. A refused commit has no latency."""
         self.resume()
         self._commits.append(self._of_commit)
+        self._finished_s.append(self._clock_s())
         self._of_commit = 0.0
         if accepted and self._begun is not None:
             self._latencies.append(self._clock_s() - self._begun)
@@ -73,6 +79,8 @@ class CommitStopMeter:
 
     def summary(self) -> CommitStops:
         """Returns the figures of the last commits until now."""
+        began_s = self._clock_s() - _MINUTE_S
+        minute = deque(stop for at, stop in zip(self._finished_s, self._commits, strict=True) if at >= began_s)
         return CommitStops(
             len(self._commits),
             len(self._stops),
@@ -83,6 +91,8 @@ class CommitStopMeter:
             _percentile(self._commits, 1.0),
             _average(self._latencies),
             _percentile(self._latencies, 1.0),
+            _percentile(minute, 0.5),
+            _percentile(minute, 1.0),
         )
 
 

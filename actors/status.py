@@ -65,8 +65,14 @@ class TaskStatus:
     """Topics that are joined, or merged, although different partitioners wrote them: results are missing."""
     dropped_by_handlers: int = 0
     """Those of ``dropped_records`` that a handler of exceptions dropped, and reported as it liked."""
+    waits_for: str | None = None
+    """The partitions whose next record cannot be decoded now, because a serde cannot answer, and the reason; None if
+    there are none."""
     checkpoint_error: str | None = None
     """The error of the last attempt to store a checkpoint; None if it has succeeded, or there was none."""
+    behind_s: float | None = None
+    """Seconds that it is behind the ends of its source partitions: see :class:`~penstock.actors.task_host.time_lag
+    .TimeLag`. None while it is not known, as before its first record."""
 
     @property
     def restore_seconds_left(self) -> float | None:

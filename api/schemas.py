@@ -42,7 +42,9 @@ class TaskBody(_Body):
     actor_id: str | None = Field(description="Null while no actor has it: see ``waits_for``.")
     node_id: str | None
     state: Literal["created", "restoring", "running", "closed"] | None
-    waits_for: str | None = Field(description="The reason why no actor has it. Null if an actor has it.")
+    waits_for: str | None = Field(
+        description="Why no actor has it, or why it cannot decode a record now. Null if it waits for nothing."
+    )
     records_processed: int | None
     dropped_records: int | None
     lost_records: int | None = Field(description="Deleted by retention before they were read, counted in offsets.")
@@ -52,7 +54,17 @@ class TaskBody(_Body):
     restore_seconds_left: float | None = Field(description="Estimated seconds until it is restored. Null if unknown.")
     checkpoint_error: str | None = Field(description="Why its last checkpoint was not stored. Null if it was.")
     lag: int | None = Field(description="The sum over its partitions.")
+    behind_s: float | None = Field(
+        description="Seconds since the oldest record was written that it has not processed. Null while not known."
+    )
     partitions: list[PartitionBody]
+
+
+class FindingBody(_Body):
+    """One sentence on what is wrong, or that all is well."""
+
+    level: Literal["ok", "warning", "fault"]
+    sentence: str
 
 
 class StuckTaskBody(_Body):
@@ -143,6 +155,7 @@ class ApplicationBody(_Body):
         description="Reason for its waiting: a broker, its session in the group, a CPU. Null if it does not wait."
     )
     paused: bool = Field(description="True if the application is paused.")
+    findings: list[FindingBody] = Field(description="Sentences on what is wrong, the worst first. Never empty.")
     stuck: list[StuckTaskBody]
     partitioners: dict[str, Literal["crc32", "unknown"]] = Field(
         description="Source topics written by a partitioner other than Kafka's default: `crc32`, librdkafka's default, "

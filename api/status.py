@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from penstock.api.findings import Finding, findings
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, Rollout, ScalingStatus, StuckTask, TaskStatus
 from penstock.cluster.watchers.found_partitioners import parted_topics, partitioners_of
 from penstock.common.ids import TaskId
@@ -30,12 +31,18 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "error": status.error,
         "waiting": status.waiting,
         "paused": status.paused,
+        "findings": findings_body(findings(status)),
         "stuck": [_stuck(task) for task in status.stuck],
         "partitioners": {topic: found.value for topic, found in partitioners_of(status.actors).items()},
         "parted_topics": [list(topics) for topics in parted_topics(status.actors)],
         "rollout": _rollout(status.rollout),
         "scaling": None if status.scaling is None else scaling_body(status.scaling),
     }
+
+
+def findings_body(found: tuple[Finding, ...]) -> list[dict[str, str]]:
+    """Returns sentences on what is wrong, the worst first."""
+    return [{"level": each.level.value, "sentence": each.sentence} for each in found]
 
 
 def _stuck(task: StuckTask) -> dict[str, Any]:
@@ -60,7 +67,7 @@ def _task(actor: ActorStatus, task: TaskStatus, silent: bool) -> dict[str, Any]:
         "actor_id": actor.actor_id,
         "node_id": actor.node_id,
         "state": None if silent else task.state.value,
-        "waits_for": None,
+        "waits_for": task.waits_for,
         "records_processed": task.records_processed,
         "dropped_records": task.dropped_records,
         "lost_records": task.lost_records,
@@ -70,6 +77,7 @@ def _task(actor: ActorStatus, task: TaskStatus, silent: bool) -> dict[str, Any]:
         "restore_seconds_left": None if left is None else round(left, 1),
         "checkpoint_error": task.checkpoint_error,
         "lag": None if silent else task.lag,
+        "behind_s": None if silent or task.behind_s is None else round(task.behind_s, 1),
         "partitions": [
             {
                 "topic": partition.topic,
@@ -83,7 +91,7 @@ def _task(actor: ActorStatus, task: TaskStatus, silent: bool) -> dict[str, Any]:
 
 
 def _unreported(task_id: TaskId, actor_id: str | None, waits_for: str | None = None) -> dict[str, Any]:
-    figures = ("records_processed", "dropped_records", "lost_records", "lag")
+    figures = ("records_processed", "dropped_records", "lost_records", "lag", "behind_s")
     restore = ("restore_remaining", "restore_total", "restore_rate", "restore_seconds_left")
     unknown = ("node_id", "state", *figures, *restore, "checkpoint_error")
     known = {"task_id": str(task_id), "actor_id": actor_id, "waits_for": waits_for}

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from penstock.api.status import application_body
@@ -103,13 +102,13 @@ def stop(
     if last is None:
         raise not_drained(application, timeout)
     ended = f"has stopped; it had ended with: {last.error}" if last.error else STOPPED
-    Console().print(f"Application {application} {ended}", soft_wrap=True, markup=False)
+    console().print(f"Application {application} {ended}", soft_wrap=True, markup=False)
 
 
 def pause(application: Application) -> None:
     """Let an application process nothing until it is resumed; queries are answered, restores continue."""
     _pause(application, paused=True)
-    Console().print(
+    console().print(
         f"Application {application} is paused; 'penstock resume {application}' resumes it",
         soft_wrap=True,
         markup=False,
@@ -119,7 +118,7 @@ def pause(application: Application) -> None:
 def resume(application: Application) -> None:
     """Resume an application that was paused."""
     _pause(application, paused=False)
-    Console().print(f"Application {application} is resumed", soft_wrap=True, markup=False)
+    console().print(f"Application {application} is resumed", soft_wrap=True, markup=False)
 
 
 def _pause(application: str, paused: bool) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 from typing_extensions import override
@@ -141,7 +140,7 @@ def _run(task: ArchiveTask, objects: ObjectStore, session: AbstractContextManage
     from penstock.pipeline.archive.spark_tasks import SparkTasks
 
     check(task, objects)
-    say = partial(Console(stderr=True).print, soft_wrap=True, markup=False, highlight=False)
+    say = partial(console(stderr=True).print, soft_wrap=True, markup=False, highlight=False)
     names, batches = ", ".join(task.topics), 0
 
     def report(batch: Batch) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from penstock.cli import output
 from penstock.common.errors import ConfigError
 from penstock.kafka.local_broker.node_files import DEFAULT_PORT
 
@@ -45,7 +45,7 @@ def start(
     The broker runs until it is stopped."""
     began = time.monotonic()
     status = _broker(directory, port, nodes).start()
-    console = Console()
+    console = output.console()
     for note in status.notes:
         console.print(note, style="yellow", soft_wrap=True)
     from penstock.kafka.local_broker.jars import KAFKA_VERSION
@@ -62,7 +62,7 @@ def stop(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
     """Stop the broker and keep its data. It is no error if the broker does not run."""
     broker = _broker(directory, port)
     stopped = broker.directory.exists() and broker.stop()
-    Console().print(
+    output.console().print(
         f"Stopped; its data stays in {broker.directory}" if stopped else f"No broker runs in {broker.directory}",
         soft_wrap=True,
     )
@@ -73,10 +73,10 @@ def status(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
     """Show the nodes of the broker. Exit code 0 if all of them run, else 1."""
     found = _broker(directory, port).status()
     if not found.nodes:
-        Console().print(f"No broker has been started in {found.directory}", soft_wrap=True)
+        output.console().print(f"No broker has been started in {found.directory}", soft_wrap=True)
     else:
-        Console().print(_table(found))
-        Console().print(f"Files: {found.directory}", soft_wrap=True)
+        output.console().print(_table(found))
+        output.console().print(f"Files: {found.directory}", soft_wrap=True)
     raise typer.Exit(0 if found.running else 1)
 
 

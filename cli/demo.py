@@ -23,6 +23,7 @@ from rich.live import Live
 from rich.text import Text
 
 from penstock.api.kafka_streams import KafkaStreams
+from penstock.cli import output
 from penstock.cli.backfill import summary
 from penstock.cli.demo_check import StoreReader, verify
 from penstock.cli.demo_corpus import direct_counts, load, sources
@@ -47,7 +48,7 @@ _STOP_S = 60.0
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Run the demo; returns the exit code. 0: every count is right; 1: some are not, or it failed; 130: interrupted."""
-    console = Console()
+    console = output.console()
     catch_signals()
     try:
         with ExitStack() as stack:

@@ -1,14 +1,17 @@
-"""``penstock describe``: a topology as Kafka Streams prints it, or as JSON."""
+"""``penstock describe``: a topology as Kafka Streams prints it, as a picture, or as JSON."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, print_json
+from penstock.common.errors import ConfigError
 from penstock.tasks.program import TaskProgram
+from penstock.topology.physical.pictures import mermaid_of, svg_of
 from penstock.topology.physical.topology import Node, ProcessorNode, SourceNode, Topology, changelog_topic
 
 if TYPE_CHECKING:
@@ -21,16 +24,39 @@ def register(app: typer.Typer) -> None:
     app.command()(describe)
 
 
+class Form(StrEnum):
+    """The forms in which a topology is printed."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    SVG = "svg"
+    JSON = "json"
+
+
 def describe(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--format", help="text: as Kafka Streams prints it (default); svg: a picture; mermaid: a flowchart's text"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print an application's topology as Kafka Streams does. Needs neither Ray nor a broker."""
+    """Print an application's topology as Kafka Streams does, or draw it. Needs neither Ray nor a broker."""
+    if as_json and form not in (None, Form.JSON):
+        raise ConfigError(f"--json and --format {form} ask for two forms: give one of them")
     application = load_application(target)
-    if as_json:
-        print_json(topology_body(application.topology, application.config))
-    else:
-        typer.echo(application.describe(), nl=False)
+    topology, config = application.topology, application.config
+    match Form.JSON if as_json else form or Form.TEXT:
+        case Form.JSON:
+            print_json(topology_body(topology, config))
+        case Form.SVG:
+            typer.echo(svg_of(topology, config.application_id), nl=False)
+        case Form.MERMAID:
+            typer.echo(mermaid_of(topology, config.application_id), nl=False)
+        case Form.TEXT:
+            typer.echo(application.describe(), nl=False)
 
 
 def topology_body(topology: Topology, config: StreamsConfig) -> dict[str, Any]:

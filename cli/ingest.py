@@ -15,6 +15,7 @@ from rich.progress import Progress as Bars
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from penstock.cli import ingest_options as options
+from penstock.cli import output
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at, command_settings
 from penstock.cli.iceberg_options import catalog_and_rest, catalog_of
 from penstock.cli.loading import load_object
@@ -141,7 +142,7 @@ def _default_id(topic: str, url: str) -> str:
 
 
 def _run(ingest: Ingest, lanes: AbstractContextManager[RunLanes]) -> None:
-    with _shown(Console(stderr=True), len(ingest.source.files)) as shown:
+    with _shown(output.console(stderr=True), len(ingest.source.files)) as shown:
         made = ingest.run(announced(lanes, shown.say), shown.report)
     for text in made.refused:
         typer.echo(f"skipped: {text}", err=True)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.processed import Processed
+from penstock.cli.processed import Processed, Rates
 from penstock.cli.rolling import rollout_lines
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState, TaskStatus
 from penstock.cluster.watchers.found_partitioners import parted_topics, partitioners_of
 from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
+from penstock.common.shown import seconds_text
 
-# Rates are means over this time: shorter ones flicker, longer ones hide a stall.
-RATE_WINDOW_S = 3.0
 _MOST_NAMED = 10
 
 _STATE_STYLES = {
@@ -41,14 +39,13 @@ class LiveView:
 
     def __init__(self, rates: bool = True) -> None:
         self._shows_rates = rates
-        self._history: deque[tuple[float, Mapping[TaskId, int]]] = deque()
-        self._processed = Processed()
+        self._processed, self._rates = Processed(), Rates()
 
     def render(self, status: ApplicationStatus, now_s: float, note: str = "") -> RenderableType:
         """One frame. ``now_s`` is any clock that only goes forward; ``note`` is shown above the table."""
         tasks = {task.task_id: task for task in status.tasks}
         processed = self._processed.of(status.tasks)
-        rates = self._rates(processed, now_s)
+        rates = self._rates.of(processed, now_s)
         lines: list[RenderableType] = [_headline(status)]
         if note:
             lines.append(Text(note))
@@ -59,15 +56,6 @@ class LiveView:
         errors = [f"{actor.actor_id}: {actor.error}" for actor in status.actors if actor.error]
         lines += [Text(error, style="red") for error in ([status.error] if status.error else []) + errors]
         return Group(*lines)
-
-    def _rates(self, processed: Mapping[TaskId, int], now_s: float) -> dict[TaskId, float] | None:
-        self._history.append((now_s, processed))
-        while len(self._history) > 2 and now_s - self._history[1][0] >= RATE_WINDOW_S:
-            self._history.popleft()
-        then_s, before = self._history[0]
-        if now_s <= then_s:
-            return None
-        return {task_id: (count - before.get(task_id, 0)) / (now_s - then_s) for task_id, count in processed.items()}
 
 
 def state_text(status: ApplicationStatus) -> str:
@@ -82,8 +70,8 @@ def lag_text(status: ApplicationStatus) -> str:
 
 
 def waiting_lines(status: ApplicationStatus) -> list[str]:
-    """Returns lines with the reason for which the application waits, and the tasks that no actor has; tasks with the
-    same reason are in one line. After these comes the error of checkpoints, if there is one."""
+    """Returns lines with the reason for which the application waits, the tasks that no actor has, and those that wait
+    for a serde; tasks with the same reason are in one line. After these comes the error of checkpoints, if any."""
     lines = [status.waiting] if status.waiting else []
     lines += [
         f"{actor.actor_id} has stopped processing: its lease has expired and the coordinator does not answer"
@@ -93,6 +81,9 @@ def waiting_lines(status: ApplicationStatus) -> list[str]:
     by_reason: dict[str, list[TaskId]] = {}
     for task_id, why in sorted(status.unhosted.items()):
         by_reason.setdefault(why, []).append(task_id)
+    for task in sorted(status.tasks, key=lambda task: task.task_id):
+        if task.waits_for is not None:
+            by_reason.setdefault(task.waits_for, []).append(task.task_id)
     for why, tasks in by_reason.items():
         one = len(tasks) == 1
         which = ", ".join(map(str, tasks[:_MOST_NAMED])) + (" …" if len(tasks) > _MOST_NAMED else "")
@@ -181,14 +172,10 @@ def _standbys(status: ApplicationStatus) -> dict[TaskId, str]:
     return {task_id: ", ".join(names) for task_id, names in found.items()}
 
 
-def _about(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
-
-
 def _state(task: TaskStatus) -> Text:
     if task.state is TaskState.RESTORING:
         text = f"restoring, {task.restore_remaining:,} to go"
         if (left_s := task.restore_seconds_left) is not None:
-            text += f", {task.restore_rate:,.0f}/s, {_about(left_s)}"
+            text += f", {task.restore_rate:,.0f}/s, {seconds_text(left_s)}"
         return Text(text, style="yellow")
     return Text(task.state.value, style="green" if task.state is TaskState.RUNNING else "yellow")

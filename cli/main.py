@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from penstock.cli import (
@@ -28,8 +27,11 @@ from penstock.cli import (
     reset,
     run,
     scale,
+    stores,
+    top,
     topic,
 )
+from penstock.cli.output import console
 from penstock.common.errors import StreamsError
 from penstock.common.version import version
 
@@ -37,6 +39,8 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     broker.register,
     run.register,
     applications.register,
+    top.register,
+    stores.register,
     query.register,
     describe.register,
     topic.register,
@@ -91,7 +95,7 @@ def main() -> None:
 
 
 def _refuse(error: Exception) -> NoReturn:
-    Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+    console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
     sys.exit(1)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Annotated, Any
+import sys
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -16,12 +17,24 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs t
 _PIPED_WIDTH = 200
 
 
-def console() -> Console:
-    """Returns standard output. A table that goes into a file or a pipe is not cut to the width of a terminal."""
-    made = Console()
-    if not made.is_terminal and "COLUMNS" not in os.environ:
+def console(stderr: bool = False, **more: Any) -> Console:
+    """Returns standard output, or standard error: the consoles of all commands are made here. A table that goes into a
+    file or a pipe is not cut to the width of a terminal.
+
+    Colours are shown on a terminal unless ``NO_COLOR`` is set, and elsewhere only if ``FORCE_COLOR`` is: that does not
+    make a terminal of a pipe. ``more``: arguments of ``Console``.
+    """
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    forced = _is_set("FORCE_COLOR") and not _is_set("NO_COLOR")
+    colours: Literal["auto", "standard"] | None = "auto" if is_terminal else "standard" if forced else None
+    made = Console(stderr=stderr, force_terminal=is_terminal, color_system=colours, **more)
+    if not is_terminal and "COLUMNS" not in os.environ:
         made.width = max(_PIPED_WIDTH, shutil.get_terminal_size().columns)
     return made
+
+
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "") != ""
 
 
 def print_json(value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
@@ -43,3 +44,25 @@ class Processed:
         for task in tasks:
             self._counts.take(task.task_id, task.records_processed)
         return self._counts.counts
+
+
+RATE_WINDOW_S = 3.0
+"""Seconds of which rates are means: shorter ones flicker, longer ones hide a stall."""
+
+
+class Rates:
+    """Records per second of each task, from the counts of :class:`Processed`."""
+
+    def __init__(self) -> None:
+        self._history: deque[tuple[float, Mapping[TaskId, int]]] = deque()
+
+    def of(self, processed: Mapping[TaskId, int], now_s: float) -> dict[TaskId, float] | None:
+        """Returns the rates with what is ``processed`` now; None at the first call, because a rate needs two. ``now_s``
+        is any clock that only goes forward."""
+        self._history.append((now_s, processed))
+        while len(self._history) > 2 and now_s - self._history[1][0] >= RATE_WINDOW_S:
+            self._history.popleft()
+        then_s, before = self._history[0]
+        if now_s <= then_s:
+            return None
+        return {task_id: (count - before.get(task_id, 0)) / (now_s - then_s) for task_id, count in processed.items()}

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from penstock.api.encoding import entry_json, members, short_repr
 from penstock.cli.applications import Application
 from penstock.cli.loading import search_current_folder_last
-from penstock.cli.output import AsJson, shown
+from penstock.cli.output import AsJson, console, shown
 from penstock.cluster.read_side import (
     KeyQuery,
     MultiVersionedKeyQuery,
@@ -109,7 +108,7 @@ def query(
     asked = Asked(key, from_key, to_key, prefix, time_from, time_to, as_of, history, reverse, stale)
     found = asyncio.run(answer(StateQueries(application), store, asked, as_json, limit))
     if not found:
-        Console(stderr=True).print(f"store {store} has no key {key}", markup=False, soft_wrap=True)
+        console(stderr=True).print(f"store {store} has no key {key}", markup=False, soft_wrap=True)
         raise typer.Exit(1)
 
 

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from penstock.cli import output
 from penstock.cli.draining import REPEATED, STOPPED, not_drained, reported_while_draining
 from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
@@ -57,7 +58,7 @@ def _run(
     The HTTP API listens at `application.server` of the program's configuration: 127.0.0.1:8080 by default, port 0 takes
     any free port, an empty value starts no server.
     """
-    with _awaiting(Console()) as awaits:
+    with _awaiting(output.console()) as awaits:
         awaits(f"Loading {target}, and Ray with it")
         app = load_application(target)
     run_application(app, take_over, leave_group)
@@ -77,10 +78,10 @@ def run_application(app: KafkaStreams, take_over: bool = False, leave_group: boo
     try:
         _run_to_the_end(app, take_over, _close_options(leave_group))
     except StreamsError as error:
-        Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+        output.console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        Console(stderr=True).print(
+        output.console(stderr=True).print(
             f"Application {app.application_id} was interrupted: {REPEATED}",
             soft_wrap=True,
             markup=False,
@@ -105,7 +106,7 @@ def _close_options(leave_group: bool) -> CloseOptions:
 def _run_to_the_end(app: KafkaStreams, take_over: bool, end: CloseOptions) -> None:
     use_format(app.config.log_format)
     if not sys.stdout.isatty():
-        _run_and_drain(app, Console(), take_over, end)
+        _run_and_drain(app, output.console(), take_over, end)
         return
     log = log_file(app.config.state_dir, app.application_id)
     with terminal(log) as screen:

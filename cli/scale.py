@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -65,7 +64,7 @@ def scale(
     text = f"Application {application} is to have {counted(actors or 0, 'stream actor')}"
     if scaling is not None and actors is not None and actors > scaling.maximum:
         text += f"; no more than {scaling.maximum} while it has no more tasks than now"
-    Console(soft_wrap=True).print(text, markup=False, highlight=False)
+    console(soft_wrap=True).print(text, markup=False, highlight=False)
 
 
 def _headline(scaling: ScalingStatus) -> Text:

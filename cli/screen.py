@@ -43,7 +43,7 @@ def terminal(log: Path) -> Iterator[Terminal]:
         with log.open("ab", buffering=0) as file:
             for number in redirected:
                 os.dup2(file.fileno(), number)
-        yield Terminal(file=shown)
+        yield Terminal(file=shown, force_terminal=True)
 
 
 def _restore(saved: int, number: int) -> None:

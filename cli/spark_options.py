@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console
 
+from penstock.cli.output import console
 from penstock.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -66,5 +66,5 @@ def interruptible(message: str) -> Iterator[None]:
         with interrupts_end_spark():
             yield
     except KeyboardInterrupt:
-        Console(stderr=True).print(message, soft_wrap=True, markup=False)
+        console(stderr=True).print(message, soft_wrap=True, markup=False)
         raise typer.Exit(_INTERRUPTED) from None

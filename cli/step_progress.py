@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from penstock.cli import output
 from penstock.pipeline.backfill.progress import TASKS
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _LINE_EACH_S = 10.0
 def shown_progress(console: Console | None = None) -> Iterator[Progress]:
     """Shows each step and its progress on ``console``: by a bar on a terminal, as lines elsewhere. None: on standard
     error."""
-    console = console or Console(stderr=True)
+    console = console or output.console(stderr=True)
     if not console.is_terminal:
         yield Lines(partial(print, file=console.file, flush=True), time.monotonic)
         return

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 import typer
 
@@ -15,6 +16,7 @@ from penstock.api.encoding import to_json
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at
 from penstock.cli.output import shown
 from penstock.cli.topic_options import KeySerde, SerdeName, TopicName, ValueSerde
+from penstock.cli.where import Condition, headers_as_text, plain
 from penstock.common.errors import ConfigError, DeserializationError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
@@ -25,10 +27,12 @@ from penstock.kafka.contracts import BEGINNING, RecordConsumer
 
 if TYPE_CHECKING:
     from penstock.kafka.clients import ConfluentClients
+    from penstock.kafka.topics import Topics
 
 _POLL_S = 0.1
 _RECORDS = 1000
 _BEGINNING, _END = "beginning", "end"
+_GROUP = "penstock-topic-read"
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Form:
     offsets: bool = False
     as_json: bool = False
     separator: str = "\t"
+    where: Condition | None = None
 
     def lines(self, batch: RecordBatch) -> Iterator[str]:
         """Yields one line per record. Raises DeserializationError when a serde does not fit."""
@@ -50,6 +55,8 @@ class Form:
         rows = zip(batch.keys, batch.values, batch.timestamps, batch.offsets, headers, strict=True)
         for raw_key, raw_value, timestamp, offset, each in rows:
             at = (*batch.partition, offset)
+            if self.where is not None and not self.where(_Found(self, at, timestamp, each, raw_key, raw_value)):
+                continue
             key = _decoded("key", self.key, raw_key, at) if self.keys or self.as_json else None
             value = _decoded("value", self.value, raw_value, at)
             yield (
@@ -76,6 +83,34 @@ class Form:
         if self.keys:
             parts.append(shown(key))
         return self.separator.join([*parts, shown(value)])
+
+
+class _Found:
+    """A record as conditions see it: its parts are decoded when they are used."""
+
+    def __init__(
+        self,
+        form: Form,
+        at: tuple[str, int, int],
+        timestamp: int,
+        headers: Headers | None,
+        key: bytes | None,
+        value: bytes | None,
+    ) -> None:
+        self._form, self._at, self._headers, self._key, self._value = form, at, headers, key, value
+        self.timestamp, self.partition, self.offset = timestamp, at[1], at[2]
+
+    @cached_property
+    def key(self) -> Any:
+        return plain(_decoded("key", self._form.key, self._key, self._at))
+
+    @cached_property
+    def value(self) -> Any:
+        return plain(_decoded("value", self._form.value, self._value, self._at))
+
+    @property
+    def headers(self) -> Any:
+        return headers_as_text(self._headers)
 
 
 def _text(data: bytes | None) -> str | None:
@@ -115,10 +150,10 @@ class Offsets(Protocol):
         """Returns the first offset of that time or later in each partition."""
 
 
-def positions(start: str, partitions: list[TopicPartition], topics: Offsets) -> dict[TopicPartition, int]:
-    """Returns the offset to begin at in each partition. ``start`` is ``beginning``, ``end``, an offset, a number of
-    offsets before the end (negative), or a time (ISO 8601, local unless it names its zone). An offset that does not
-    exist becomes the nearest one. Raises ConfigError for anything else."""
+def positions(option: str, start: str, partitions: list[TopicPartition], topics: Offsets) -> dict[TopicPartition, int]:
+    """Returns the offset in each partition that ``option`` names. ``start`` is ``beginning``, ``end``, an offset, a
+    number of offsets before the end (negative), or a time (ISO 8601, local unless it names its zone). An offset that
+    does not exist becomes the nearest one. Raises ConfigError for anything else."""
     if start == _BEGINNING:
         return dict.fromkeys(partitions, BEGINNING)
     if start == _END:
@@ -126,18 +161,18 @@ def positions(start: str, partitions: list[TopicPartition], topics: Offsets) -> 
     try:
         offset = int(start)
     except ValueError:
-        return topics.offsets_at(partitions, _time_ms(start))
+        return topics.offsets_at(partitions, _time_ms(option, start))
     first, ends = topics.beginning_offsets(partitions), topics.end_offsets(partitions)
     wanted = {each: offset if offset >= 0 else ends[each] + offset for each in partitions}
     return {each: min(max(wanted[each], first[each]), ends[each]) for each in partitions}
 
 
-def _time_ms(text: str) -> int:
+def _time_ms(option: str, text: str) -> int:
     try:
         return ms_of_iso(text, WithoutZone.LOCAL)
     except ValueError:
         raise ConfigError(
-            f"--from {text!r}: neither beginning nor end, nor an offset such as 100 or -10 (the last ten of each "
+            f"{option} {text!r}: neither beginning nor end, nor an offset such as 100 or -10 (the last ten of each "
             "partition), nor a time such as 2026-11-21T09:30"
         ) from None
 
@@ -174,17 +209,35 @@ def _has_reached(position: int, end: int) -> bool:
     return position >= end or end == 0
 
 
+_Application = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:APP", help="Decode with this application's serdes, read from its Kafka"),
+]
+_Where = Annotated[
+    str | None, typer.Option(metavar="CONDITION", help="Only records that fulfil it, such as value.total > 100")
+]
+_From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="beginning|end|OFFSET|TIME",
+        help="First offset in each partition; -10: ten before the end; or a time such as 2026-11-21T09:30",
+    ),
+]
+_To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="OFFSET|TIME", help="End in each partition, itself not included; as --from"),
+]
+
+
 def read(
+    ctx: typer.Context,
     topic: TopicName,
     bootstrap_servers: BootstrapServers,
-    start: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="beginning|end|OFFSET|TIME",
-            help="First offset in each partition; -10: ten before the end; or a time such as 2026-11-21T09:30",
-        ),
-    ] = _BEGINNING,
+    application: _Application = None,
+    where: _Where = None,
+    start: _From = _BEGINNING,
+    to: _To = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C")] = False,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of records")] = None,
     partition: Annotated[list[int] | None, typer.Option(help="Only this partition; may be repeated")] = None,
@@ -206,25 +259,82 @@ def read(
     """Print the records of a topic, each on a line: the present ones, or with --follow new ones, too.
 
     Records are in order within each partition. A null value is printed as null. Records of transactions are shown when
-    they are committed.
+    they are committed. A CONDITION compares parts of a record: key, value, timestamp, partition, offset, headers.
     """
     from penstock.kafka.topics import Topics
 
-    clients = _with_isolation(clients_at(bootstrap_servers, command_config, group="penstock-topic-read"), uncommitted)
+    if follow and to is not None:
+        raise ConfigError("--follow has no end: leave out --follow, or --to")
+    condition = None if where is None else Condition(where)
+    named = Named(*(_is_given(ctx, name) for name in ("bootstrap_servers", "key", "value")))
+    clients, serdes = source_of(
+        topic, application, named, clients_at(bootstrap_servers, command_config, _GROUP), (key.serde, value.serde)
+    )
+    clients = _with_isolation(clients, uncommitted)
     topics = Topics.of(clients)
-    there = topics.partitions(topic)
-    wanted = there if not partition else [TopicPartition(topic, number) for number in dict.fromkeys(partition)]
-    if absent := [each.partition for each in wanted if each not in there]:
-        raise ConfigError(f"topic {topic!r} has no partition {absent[0]}: it has 0 to {len(there) - 1}")
-    serdes = bound(key.serde, topic, "key"), bound(value.serde, topic, "value")
-    form = Form(*serdes, keys, headers, timestamps, offsets, as_json, separator)
-    began = positions(start, wanted, topics)
-    ends = None if follow else topics.high_watermarks(wanted) if uncommitted else topics.end_offsets(wanted)
+    wanted = _wanted(topic, topics.partitions(topic), partition)
+    form = Form(*serdes, keys, headers, timestamps, offsets, as_json, separator, condition)
+    began = positions("--from", start, wanted, topics)
+    ends = None if follow else _ends(to, wanted, topics, uncommitted)
     with closing(clients.consumer()) as consumer:
         try:
             _print(form, batches(consumer, began, ends), limit)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
+    if condition is not None and condition.uncompared:
+        typer.echo(condition.note, err=True)
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+
+
+class Named(NamedTuple):
+    """The options that were named: what is named holds, also beside an application."""
+
+    servers: bool
+    key: bool
+    value: bool
+
+
+def source_of(
+    topic: str,
+    application: str | None,
+    named: Named,
+    clients: ConfluentClients,
+    serdes: tuple[Serde[Any], Serde[Any]],
+) -> tuple[ConfluentClients, tuple[Serde[Any], Serde[Any]]]:
+    """Returns the clients and serdes to read ``topic`` with: those that were given, or those of ``application``
+    (MODULE:APP) for what was not ``named``."""
+    if application is None:
+        return clients, (bound(serdes[0], topic, "key"), bound(serdes[1], topic, "value"))
+    from penstock.cli.app_serdes import topic_serdes
+    from penstock.cli.loading import load_application
+    from penstock.kafka.clients import ConfluentClients
+
+    app = load_application(application)
+    known = topic_serdes(app, topic)
+    key = bound(serdes[0], topic, "key") if named.key else known.key
+    value = bound(serdes[1], topic, "value") if named.value else known.value
+    if not named.servers:
+        clients = replace(ConfluentClients.of(app.config), group=_GROUP, exactly_once=False)
+    return clients, (key, value)
+
+
+def _ends(to: str | None, wanted: list[TopicPartition], topics: Topics, uncommitted: bool) -> dict[TopicPartition, int]:
+    ends = topics.high_watermarks(wanted) if uncommitted else topics.end_offsets(wanted)
+    if to is None:
+        return ends
+    last = positions("--to", to, wanted, topics)
+    return {each: min(end, max(last[each], 0)) for each, end in ends.items()}
+
+
+def _wanted(topic: str, there: list[TopicPartition], partition: list[int] | None) -> list[TopicPartition]:
+    wanted = there if not partition else [TopicPartition(topic, number) for number in dict.fromkeys(partition)]
+    if absent := [each.partition for each in wanted if each not in there]:
+        raise ConfigError(f"topic {topic!r} has no partition {absent[0]}: it has 0 to {len(there) - 1}")
+    return wanted
 
 
 def _with_isolation(clients: ConfluentClients, uncommitted: bool) -> ConfluentClients:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at
+from penstock.cli.output import console
 from penstock.cli.topic_options import (
     KeySerde,
     SerdeName,
@@ -162,7 +162,7 @@ def send(
     partitions = len(Topics.of(clients).partitions(topic))
     producer = clients.producer()
     sent = 0
-    screen = Console(stderr=True)
+    screen = console(stderr=True)
     with closing(producer), screen.status("") as status:
         try:
             for line, where in _lines(files or [Path("-")]):

@@ -17,7 +17,8 @@ class StoreMetadata:
 
     ``partitioner``, of the key as ``source_topic`` has it, says in which task a key is looked for first. ``certain``:
     no other task can have it. ``serde_topic`` is what the store's serdes are bound to; for most serdes the bytes are
-    the same everywhere. ``views``: the names of the ``QueryableStoreTypes`` that it may be asked as.
+    the same everywhere. ``views``: the names of the ``QueryableStoreTypes`` that it may be asked as. ``changelog``: the
+    topic that restores it, None without one. ``persistent``: its rows are on disk.
     """
 
     name: str
@@ -29,6 +30,9 @@ class StoreMetadata:
     certain: bool = False
     partitioner: Partitioner = Partitioner.MURMUR2
     views: tuple[str, ...] = ()
+    changelog: str | None = None
+    persistent: bool = True
+    is_global: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.common.errors import SerializationError
+from penstock.common.errors import RetriableError, SerializationError
 from penstock.common.serdes import Serde, why_refused
 from penstock.common.varints import read_varint, varint
 
@@ -57,7 +57,10 @@ def changed(values: Serde[Any]) -> Serde[Change]:
 
 
 def _refused(values: Serde[Any], change: Change, error: Exception) -> SerializationError:
-    """Returns the error that names the value which the serde ``values`` cannot write, and the reason."""
+    """Returns the error that names the value which the serde ``values`` cannot write, and the reason. Raises ``error``
+    if that is a RetriableError."""
+    if isinstance(error, RetriableError):
+        raise error
     for value in filter(lambda each: each is not None, change):
         try:
             values.serialize(value)

@@ -19,7 +19,13 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, 
 
 from penstock.common.errors import ConfigError
 from penstock.common.extractors import FailOnInvalidTimestamp
-from penstock.common.handlers import LogAndFail
+from penstock.common.handlers import (
+    DefaultProductionExceptionHandler,
+    DeserializationExceptionHandler,
+    LogAndFail,
+    ProcessingExceptionHandler,
+    ProductionExceptionHandler,
+)
 from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
@@ -50,14 +56,8 @@ _ELSEWHERE = {
     "rack.aware.assignment.strategy": "only standbys are placed by rack: 'rack.aware.assignment.tags'",
     "probing.rebalance.interval.ms": "a task moves as soon as its standby has caught up, without another rebalance",
     "task.assignor.class": "there are no assignors of a program's own yet: docs/NOT_YET.md",
-    "processing.exception.handler.global.enabled": "it is always on: 'processing.exception.handler' also decides about "
-    "the processors of global stores",
-    "errors.dead.letter.queue.topic.name": "there is no dead letter queue yet: docs/NOT_YET.md",
-    "log.summary.interval.ms": "there is no summary in the log: 'penstock status' and /metrics show it at any time",
     "task.timeout.ms": "there is no such limit: a task waits for its broker however long that is away",
     "rocksdb.config.setter": "RocksDB's options are fixed: 'statestore.memory.max.bytes' bounds the memory of stores",
-    "production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",
-    "default.production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",
     "uncaught.exception.handler": "call KafkaStreams.set_uncaught_exception_handler()",
     "group.protocol": "the coordinator alone is the group's member, and it assigns the tasks",
 }
@@ -67,6 +67,11 @@ _CLIENT_KEYS = {
     "acks": "producer.", "batch.size": "producer.", "compression.type": "producer.", "linger.ms": "producer.",
     "heartbeat.interval.ms": "consumer.", "max.poll.interval.ms": "consumer.", "session.timeout.ms": "consumer.",
 }  # fmt: skip
+_HANDLERS: dict[str, type[Any]] = {
+    "deserialization_exception_handler": DeserializationExceptionHandler,
+    "processing_exception_handler": ProcessingExceptionHandler,
+    "production_exception_handler": ProductionExceptionHandler,
+}
 _CLIENT_FAMILIES = {"fetch.": "consumer.", "socket.": "", "client.": ""}
 OPTIMIZATIONS = frozenset({"reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join"})
 
@@ -163,6 +168,15 @@ class StreamsConfig(BaseModel):
         default_factory=LogAndFail, alias="deserialization.exception.handler"
     )
     processing_exception_handler: Any = Field(default_factory=LogAndFail, alias="processing.exception.handler")
+    processing_exception_handler_global_enabled: bool = Field(
+        default=False, alias="processing.exception.handler.global.enabled"
+    )
+    production_exception_handler: Any = Field(
+        default_factory=DefaultProductionExceptionHandler, alias="production.exception.handler"
+    )
+    errors_dead_letter_queue_topic_name: str | None = Field(
+        default=None, alias="errors.dead.letter.queue.topic.name", min_length=1
+    )
     processor_wrapper: Any = Field(default=None, alias="processor.wrapper.class")
     """A ``ProcessorWrapper`` that the topology was built with, or its class."""
     statestore_cache_max_bytes: int = Field(default=10_485_760, alias="statestore.cache.max.bytes", ge=0)
@@ -210,6 +224,8 @@ class StreamsConfig(BaseModel):
     """The reaction to keys that are not in the partitions where Kafka's default partitioner would put them: a warning,
     or an error."""
     log_format: Literal["text", "json"] = Field(default="text", alias="log.format")
+    log_summary_interval_ms: int = Field(default=120_000, alias="log.summary.interval.ms")
+    """The interval of the lines that say what each stream actor has done; 0 or less: none."""
     """The form of penstock's log lines, except in processes in which the program configures structlog itself."""
     min_stream_actors: int | None = Field(default=None, alias="min.stream.actors", ge=1)
     max_stream_actors: int | None = Field(default=None, alias="max.stream.actors", ge=1)
@@ -306,13 +322,23 @@ class StreamsConfig(BaseModel):
             raise ValueError("Kafka 4 has removed this name: write 'exactly_once_v2'")
         return value
 
-    @field_validator("default_timestamp_extractor", "deserialization_exception_handler", "processing_exception_handler")
+    @field_validator(
+        "default_timestamp_extractor",
+        "deserialization_exception_handler",
+        "processing_exception_handler",
+        "production_exception_handler",
+    )
     @classmethod
-    def _require_instances(cls, value: object) -> object:
+    def _require_instances(cls, value: object, info: ValidationInfo) -> object:
         # Kafka Streams takes classes here. Without this error, the first bad record would end the application.
         if isinstance(value, type):
             raise ValueError(f"an object is expected, not its class: write {value.__name__}()")
-        if not callable(value):
+        wanted = _HANDLERS.get(info.field_name or "")
+        if wanted is not None and not isinstance(value, wanted):
+            raise ValueError(
+                f"an object of a class derived from {wanted.__name__} is expected, not {value!r}: docs/BAD_RECORDS.md"
+            )
+        if wanted is None and not callable(value):
             raise ValueError("a callable is expected")
         return value
 

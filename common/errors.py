@@ -6,12 +6,14 @@
     ├── TopologyError                 the program describes an impossible topology: fix the program
     ├── ConfigError                   a configuration key or value is wrong: fix the configuration
     ├── SerializationError            a serde refused bytes or an object: fix the serde or the data
+    ├── RetriableError                what may pass, as a schema registry that does not answer: it is tried again
     ├── RecordError                   one record could not be handled; names operator, topic, partition, offset
     │   ├── DeserializationError      its bytes could not be decoded
     │   ├── InvalidTimestampError     its timestamp is negative
     │   ├── BufferFullError           a suppression buffer with a strict limit is full: give it room
     │   ├── ProcessingError           a user function raised (``__cause__`` is what it raised)
     │   └── ProductionError           a result could not be serialised or was refused by the broker
+    │       └── RecordRefusedError    it was refused for what it is, as if it were too large
     ├── RuleBrokenError               the test driver saw the program break a rule of docs/PROGRAMS.md: fix the program
     ├── StateStoreError               a store is corrupt, locked, or was used after its close
     │   ├── StateStoreLockedError     another process has it open: try again when that has ended
@@ -49,6 +51,9 @@ contract handles it, so programs need not catch it::
     │   └── TransactionAbortedError   so do those of the transaction, all together
     ├── SessionLostError              the session in the group: another client joins
     └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
+    actors/task_host/                 UndeliveredErrors: the tasks go back
+    ├── SerdeUnavailableError         a serde cannot answer
+    └── RecordsRefusedError           a broker has refused records: a handler decides when they are sent again
     checkpoints/errors.py             checkpoints in object storage; the application continues without them
     ├── CheckpointDamagedError        a file or a manifest is damaged: an older one, or the changelog, has the state
     ├── CheckpointFormatError         a newer penstock has written it
@@ -60,6 +65,8 @@ contract handles it, so programs need not catch it::
     └── RefusedError                  the coordinator does not know this actor any more: it drops its tasks
     cluster/client/control.py
     └── CoordinatorSilentError        the coordinator does not answer now: the driver asks again
+    cli/top_source.py
+    └── SilentError                   nobody answers now: the last figures stay on the screen
     pipeline/archive/
     ├── ArchiveTakenOverError         an ArchiveError: another run archives the topic to this place, and this one ends
     └── MissingManifestError          an ArchiveError: a manifest is missing, or a reader looks again
@@ -100,6 +107,15 @@ class ConfigError(StreamsError):
 
 class SerializationError(StreamsError):
     """A serde refused what it was given. Mirrors ``SerializationException``."""
+
+
+class RetriableError(StreamsError):
+    """A serde cannot do its work now, but may be able to later: a schema registry does not answer. No record is at
+    fault, so no handler of exceptions is asked. Mirrors ``RetriableException``.
+
+    Raised by the deserializer of a source, the record's partition waits and the serde is asked again. Raised anywhere
+    else, the task goes back to its last commit.
+    """
 
 
 class RecordError(StreamsError):
@@ -170,7 +186,17 @@ class ProcessingError(RecordError):
 
 
 class ProductionError(RecordError):
-    """A result could not be serialised, or the broker refused it permanently."""
+    """A result could not be serialised, or the broker refused it permanently.
+
+    ``late``: True if it was sent earlier, so that the record that is sent or processed now is not at fault.
+    """
+
+    late = False
+
+
+class RecordRefusedError(ProductionError):
+    """The client or the broker refuses a record for what it is: too large, or without a key in a compacted topic.
+    Mirrors ``RecordTooLargeException`` and ``InvalidRecordException``."""
 
 
 class RuleBrokenError(StreamsError):

@@ -62,6 +62,22 @@ class Record(Generic[K, V]):
         return replace(self, headers=headers)
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerRecord(Generic[K, V]):
+    """A record for ``topic``, as a handler of exceptions receives and returns it. Mirrors ``ProducerRecord``.
+
+    ``timestamp`` is in whole ms since the epoch; None: the time of sending. ``partition`` None: Kafka's default
+    partitioner chooses by the key.
+    """
+
+    topic: str
+    key: K
+    value: V
+    timestamp: int | None = None
+    headers: Headers = NO_HEADERS
+    partition: int | None = None
+
+
 class RecordMetadata(NamedTuple):
     """The origin of the record that is being processed. Mirrors ``RecordMetadata`` of the Processor API."""
 

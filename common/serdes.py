@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, SupportsIndex, TypeVar, overload
 
 from typing_extensions import override
 
-from penstock.common.errors import ConfigError, SerializationError, StreamsError, TopologyError
+from penstock.common.errors import ConfigError, RetriableError, SerializationError, StreamsError, TopologyError
 from penstock.common.list_bytes import ListBytes
 from penstock.common.plain_json import number_of_numpy, read_json, write_json
 from penstock.common.shown import shown_with_type
@@ -376,7 +376,10 @@ _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def why_refused(serde: Serde[Any], value: object, error: Exception) -> str:
-    """Returns why ``serde`` could not write ``value``: serde, value, type, and what it takes instead."""
+    """Returns why ``serde`` could not write ``value``: serde, value, type, and what it takes instead. Raises ``error``
+    if that is a RetriableError: then nothing was refused."""
+    if isinstance(error, RetriableError):
+        raise error
     why = str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"
     # Also if its writer is wrapped, as in the test driver.
     if serde.name in _EXPECTED and _BUILT_IN[serde.name].deserialize is serde.deserialize:

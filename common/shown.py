@@ -22,6 +22,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def seconds_text(seconds: float) -> str:
+    """Returns a time as text to be read at a glance: ``0.3 s``, ``41 s``, ``12 min``, ``3 h``, ``5 days``."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86_400:,.0f} days"
+
+
 def similar_to(name: str, names: Iterable[str]) -> str:
     """Returns those of ``names`` that resemble ``name``, as messages show them: `` (similar: clicks)``, or no text."""
     similar = difflib.get_close_matches(name, list(names), 3)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from docsite import github_markdown, reference, repository_links
+from docsite import examples_page, github_markdown, reference, repository_links
 from docsite.repository_links import DOCUMENTS, ROOT
 
 if TYPE_CHECKING:
@@ -18,22 +19,31 @@ _PATHS = {page: path for path, page in DOCUMENTS.items()}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts pages into the navigation where it has ``*``."""
-    config.nav = _expanded(config.nav)
+    """Puts the pages that the navigation does not name where it has ``*``."""
+    config.nav = _expanded(config.nav, set(_named(config.nav)))
     return config
 
 
-def _expanded(nav: Any) -> Any:
+def _named(nav: Any) -> Iterator[str]:
+    """Yields the pages of a navigation."""
+    for entry in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from _named(entry)
+    if isinstance(nav, str):
+        yield nav
+
+
+def _expanded(nav: Any, named: set[str]) -> Any:
     if isinstance(nav, dict):
-        return {title: _expanded(entry) for title, entry in nav.items()}
+        return {title: _expanded(entry, named) for title, entry in nav.items()}
     if not isinstance(nav, list):
         return nav
     expanded: list[Any] = []
     for entry in nav:
         if isinstance(entry, str) and "*" in entry:
-            expanded += sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").glob(entry))
+            pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").glob(entry)}
+            expanded += sorted(pages - named)
         else:
-            expanded.append(_expanded(entry))
+            expanded.append(_expanded(entry, named))
     return expanded
 
 
@@ -41,7 +51,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the documents of the root, the files to which pages link, and the pages that are made from the code."""
     for path, page in DOCUMENTS.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text()))
-    for page, text in reference.pages().items():
+    for page, text in (reference.pages() | examples_page.pages()).items():
         files.append(File.generated(config, page, content=text))
     shown = {
         target
@@ -49,7 +59,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if (ROOT / _path(file.src_uri)).is_file()
         for target in repository_links.targets(file.content_string, _path(file.src_uri))
     }
-    for target in sorted(shown):
+    for target in sorted({*shown, *examples_page.shown()}):
         page = repository_links.page_of(target)
         if files.get_file_from_path(page) is None:
             text = repository_links.source_page(target)

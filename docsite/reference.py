@@ -30,6 +30,7 @@ PREFIXES = {
     "penstock.cluster.queries.": "queries",
     "penstock.common.": "records",
     "penstock.common.errors.": "errors",
+    "penstock.common.offset_resets.": "options",
     "penstock.common.position.": "queries",
     "penstock.common.serdes.": "serdes",
     "penstock.common.windowed_serdes.": "serdes",

@@ -18,7 +18,7 @@ SOURCES = "source"
 """The folder of the site with the files that pages link to."""
 LANGUAGES = {".py": "python", ".pyx": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 _FENCED = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2[`~]*$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?P<section>#[^)\s]*)?(?=\))")
+_LINK = re.compile(r"""(?:(?<=\]\()|(?<=<img src="))(?P<target>[^)"\s#:]+)(?P<section>#[^)"\s]*)?(?=[)"])""")
 
 
 def page_of(path: str) -> str:

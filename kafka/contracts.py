@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
@@ -110,7 +110,38 @@ class CountingSender(Protocol):
         clock, may be some milliseconds off. Their extremes are those since the last call."""
 
 
-class RecordProducer(Protocol):
+class RefusedRecord(NamedTuple):
+    """A record that a broker has refused for what it is. The partition is the one that was chosen for it. Clients do
+    not report its timestamp, and confluent-kafka does not report its headers."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Sending(Protocol):
+    """The calls by which tasks send through a producer."""
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None = None,
+        partition: int = -1,
+    ) -> None:
+        """Like :meth:`RecordProducer.send`."""
+
+    def partitions(self, topic: str) -> int:
+        """Like :meth:`RecordProducer.partitions`."""
+
+    def counting(self) -> CountingSender:
+        """Like :meth:`RecordProducer.counting`."""
+
+
+class RecordProducer(Sending, Protocol):
     """Writes records. ``send`` only queues them; ``flush`` waits for the acknowledgements. For one thread."""
 
     def send(
@@ -123,12 +154,17 @@ class RecordProducer(Protocol):
         partition: int = -1,
     ) -> None:
         """Queue one record. Partition −1 means Kafka's default partitioner (murmur2), timestamp ``SENT_NOW`` the time
-        of this call. Waits while the queue is full. Raises ProductionError when the record can never be sent (too
-        large)."""
+        of this call. Waits while the queue is full. Raises RecordRefusedError when the record can never be sent (too
+        large), and what ``poll`` raises about records that were sent before."""
 
     def poll(self) -> None:
-        """Let the client handle its events. Raises ProductionError if a queued record was permanently refused, and
+        """Let the client handle its events. Raises ProductionError (``late``) if a queued record was refused, and
         UndeliveredError if no broker took it within ``message.timeout.ms``, or the producer cannot continue."""
+
+    def take_refused(self) -> list[RefusedRecord]:
+        """Returns the records that brokers have refused for what they are (RecordRefusedError), in the order of their
+        reports, since the last call, ``give_up`` or ``begin_transaction``. A broker refuses a batch as a whole because
+        of its size, so any of them may be too large."""
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all queued records are acknowledged. Returns False after ``timeout_s``. Raises as ``poll``

@@ -22,7 +22,8 @@ from penstock.common.ids import TopicPartition
 from penstock.common.measures import LATENCY_BOUNDS_MS, Distribution, Sent
 from penstock.common.records import RecordBatch
 from penstock.kafka.fetcher import Event
-from penstock.kafka.refusals import check_headers, not_bytes
+from penstock.kafka.contracts import RefusedRecord
+from penstock.kafka.refusals import check_headers, late, not_bytes
 
 cdef enum:
     SENT_NOW = -1  # as in penstock.common.records
@@ -61,15 +62,31 @@ cdef extern from *:
 
 # ---- the producer ----
 
+cdef struct Refused:  # a record that a broker has refused for what it is
+    char *topic
+    int32_t partition
+    char *key
+    ssize_t key_size
+    char *value
+    ssize_t value_size
+    Refused *next
+
+
 cdef extern from *:
     """
     #define read_count(count) __atomic_load_n(count, __ATOMIC_ACQUIRE)
     #define write_count(count, value) __atomic_store_n(count, value, __ATOMIC_RELEASE)
     #define increase_count(count) __atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL)
+    #define push_refused(first, node) do { \\
+        (node)->next = __atomic_load_n(first, __ATOMIC_RELAXED); \\
+    } while (!__atomic_compare_exchange_n(first, &(node)->next, node, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    #define take_all_refused(first) __atomic_exchange_n(first, NULL, __ATOMIC_ACQUIRE)
     """
     int64_t read_count(int64_t *) nogil
     void write_count(int64_t *, int64_t) nogil
     int64_t increase_count(int64_t *) nogil
+    void push_refused(Refused **, Refused *) nogil
+    Refused *take_all_refused(Refused **) nogil
 
 
 cdef struct Failure:
@@ -79,11 +96,53 @@ cdef struct Failure:
     int32_t partition
     char *key
     ssize_t key_size
+    Refused *refused  # last reported first
+
+
+cdef char *_copied(const void *data, size_t size) noexcept nogil:
+    """Returns a copy of ``data``, NULL of NULL."""
+    if data == NULL:
+        return NULL
+    cdef char *copy = <char *> malloc(size + 1)
+    if copy != NULL:
+        memcpy(copy, data, size)
+    return copy
+
+
+cdef bint _is_of_record(int64_t code) noexcept nogil:
+    """True for the codes of ``OF_RECORD`` in ``refusals.py``."""
+    return code == 2 or code == 4 or code == 10 or code == 18 or code == 32 or code == 44 or code == 87
+
+
+cdef void _keep_refused(const rd_kafka_message_t *message, Refused **first) noexcept nogil:
+    cdef Refused *refused = <Refused *> malloc(sizeof(Refused))
+    if refused == NULL:
+        return
+    refused.topic = strdup(rd_kafka_topic_name(message.rkt))
+    refused.partition = message.partition
+    refused.key = _copied(message.key, message.key_len)
+    refused.key_size = message.key_len
+    refused.value = _copied(message.payload, message.len)
+    refused.value_size = message.len
+    push_refused(first, refused)
+
+
+cdef void _free_refused(Refused *refused) noexcept nogil:
+    cdef Refused *next
+    while refused != NULL:
+        next = refused.next
+        free(refused.topic)
+        free(refused.key)
+        free(refused.value)
+        free(refused)
+        refused = next
 
 
 cdef void _on_failed_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) noexcept nogil:
     """Called by the thread that polls: the sender's, or that of :class:`Lingering`."""
     cdef Failure *failure = <Failure *> opaque
+    if _is_of_record(message.err):
+        _keep_refused(message, &failure.refused)
     # The first failure is the cause; later ones are its consequences.
     if message.err == 0 or increase_count(&failure.reports) != 0:
         return
@@ -543,6 +602,26 @@ cdef class Sender:
         self._failure.code = self._failure.reports = 0
         self._failure.topic = self._failure.key = NULL
         self._failure.key_size = 0
+        _free_refused(take_all_refused(&self._failure.refused))
+
+    def take_refused(self):
+        """See ``RecordProducer.take_refused``."""
+        cdef Refused *first = take_all_refused(&self._failure.refused)
+        cdef Refused *refused = first
+        cdef list taken = []
+        while refused != NULL:
+            taken.append(
+                RefusedRecord(
+                    refused.topic.decode(),
+                    refused.partition,
+                    None if refused.key == NULL else PyBytes_FromStringAndSize(refused.key, refused.key_size),
+                    None if refused.value == NULL else PyBytes_FromStringAndSize(refused.value, refused.value_size),
+                )
+            )
+            refused = refused.next
+        _free_refused(first)
+        taken.reverse()
+        return taken
 
     cdef Topic _topic(self, name):
         self._check_open()
@@ -580,7 +659,7 @@ cdef class Sender:
         if read_count(&failure.code) != 0:
             key = None if failure.key == NULL else PyBytes_FromStringAndSize(failure.key, failure.key_size)
             topic = None if failure.topic == NULL else failure.topic.decode()
-            raise self._refused(<int> failure.code, None, topic, failure.partition, key)
+            raise late(self._refused(<int> failure.code, None, topic, failure.partition, key))
         return 0
 
     cdef void _end(self, int timeout_ms):

@@ -14,9 +14,9 @@ from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import SENT_NOW, Headers
 from penstock.kafka.binding import binding, supports
-from penstock.kafka.contracts import CountingSender, Mark, RecordProducer
+from penstock.kafka.contracts import CountingSender, Mark, RecordProducer, RefusedRecord
 from penstock.kafka.counting import PlainCountingSender
-from penstock.kafka.refusals import Refused, check_headers, not_bytes, refused
+from penstock.kafka.refusals import OF_RECORD, Refused, check_headers, late, not_bytes, refused
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     client_configuration,
@@ -91,6 +91,7 @@ class ConfluentProducer(RecordProducer):
         self._address = bootstrap_servers
         self._refused = refused
         self._failure: StreamsError | None = None
+        self._refused_records: list[RefusedRecord] = []
         self._fatal: KafkaError | None = None
         self._topics = TopicLookup(bootstrap_servers)
         with client_configuration("producer."):
@@ -215,12 +216,21 @@ class ConfluentProducer(RecordProducer):
 
     def _forget_failure(self) -> None:
         self._failure = None
+        self._refused_records.clear()
         self._open = _Mark(None, self._on_refused)  # marks made before are never delivered
 
     def _on_refused(self, error: KafkaError, message: Message) -> None:
         # The first failure is the cause; what follows are its consequences.
+        topic, partition, key = message.topic(), message.partition(), message.key()
         if self._failure is None:
-            self._failure = self._error(error, message.topic(), message.partition(), message.key())
+            self._failure = late(self._error(error, topic, partition, key))
+        if error.code() in OF_RECORD and topic is not None and partition is not None:
+            self._refused_records.append(RefusedRecord(topic, partition, key, message.value()))
+
+    @override
+    def take_refused(self) -> list[RefusedRecord]:
+        taken, self._refused_records = self._refused_records, []
+        return taken
 
     def _error(self, error: KafkaError, topic: str | None, partition: int | None, key: bytes | None) -> StreamsError:
         return self._refused(error.code(), error.str(), topic, partition, key)

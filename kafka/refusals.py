@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError
 
-from penstock.common.errors import MissingTopicError, ProductionError, StreamsError
+from penstock.common.errors import MissingTopicError, ProductionError, RecordRefusedError, StreamsError
 from penstock.common.records import check_headers as check_headers
 from penstock.common.records import not_bytes as not_bytes
 from penstock.common.topics import has_internal_name
@@ -35,7 +35,15 @@ def refused(code: int, text: str | None, topic: str | None, partition: int | Non
         return ProductionError(f"the producer has failed, its queued records are not written: {message}")
     hint = f": {advice(topic)}" if code in MISSING_TOPIC and has_internal_name(topic) else _HINTS.get(code, "")
     what = f"the record cannot be written to topic {topic!r}: {message}{hint}"
-    return ProductionError(what, topic=topic, partition=partition, key=key)
+    kind = RecordRefusedError if code in OF_RECORD else ProductionError
+    return kind(what, topic=topic, partition=partition, key=key)
+
+
+def late(error: StreamsError) -> StreamsError:
+    """Returns ``error``, marked as one about a record that was sent before."""
+    if isinstance(error, ProductionError):
+        error.late = True
+    return error
 
 
 def refused_in_transaction(
@@ -71,6 +79,11 @@ SPENT = frozenset(
 )  # fmt: skip
 """Errors after which a producer cannot continue. Another has the ``transactional.id``, the broker has aborted the
 transaction, or the broker's state of the producer does not fit (KAFKA-16699: no reason to end the application)."""
+OF_RECORD = frozenset(
+    {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_MSG,
+     KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_TIMESTAMP, KafkaError.POLICY_VIOLATION, KafkaError.INVALID_RECORD}
+)  # fmt: skip
+"""Errors of a record that is at fault itself. The binding has the same list."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _TRANSACTION_ABORTABLE: int = getattr(
     KafkaError, "TRANSACTION_ABORTABLE", 120

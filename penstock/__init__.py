@@ -35,6 +35,8 @@ from penstock.common.errors import (
     ProcessingError,
     ProductionError,
     RecordError,
+    RecordRefusedError,
+    RetriableError,
     RuleBrokenError,
     SerializationError,
     StateStoreCorruptError,
@@ -55,17 +57,23 @@ from penstock.common.extractors import (
     WallclockTimestampExtractor,
 )
 from penstock.common.handlers import (
-    ExceptionHandler,
-    HandlerResponse,
+    DefaultProductionExceptionHandler,
+    DeserializationExceptionHandler,
+    ErrorHandlerContext,
     LogAndContinue,
     LogAndFail,
+    ProcessingExceptionHandler,
+    ProductionExceptionHandler,
+    Response,
+    Result,
+    SerializationExceptionOrigin,
     UncaughtExceptionHandler,
     UncaughtExceptionResponse,
 )
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.offset_resets import AutoOffsetReset
 from penstock.common.position import Position, PositionBound
-from penstock.common.records import Headers, Record, RecordMetadata
+from penstock.common.records import Headers, ProducerRecord, Record, RecordMetadata
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.serdes import Serde, Serdes
 from penstock.common.standby_listener import StandbyUpdateListener, SuspendReason
@@ -132,6 +140,7 @@ from penstock.topology.options.stream_joined import StreamJoined
 from penstock.topology.options.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.options.table_joined import TableJoined
 from penstock.topology.options.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from penstock.topology.physical.description import TopologyDescription
 from penstock.topology.processor_api.call_context import CallContext
 from penstock.topology.processor_api.connected_stores import ConnectedStoreProvider
 from penstock.topology.processor_api.fixed_key_processor import (
@@ -202,10 +211,12 @@ __all__ = [
     "ContextualProcessor",
     "CountQuery",
     "Deduplicated",
+    "DefaultProductionExceptionHandler",
     "DeserializationError",
+    "DeserializationExceptionHandler",
     "EagerBufferConfig",
     "EmitStrategy",
-    "ExceptionHandler",
+    "ErrorHandlerContext",
     "FailOnInvalidTimestamp",
     "FirstSeen",
     "FixedKeyProcessor",
@@ -213,7 +224,6 @@ __all__ = [
     "FixedKeyRecord",
     "GlobalKTable",
     "Grouped",
-    "HandlerResponse",
     "Headers",
     "InternalTopicError",
     "InvalidTimestampError",
@@ -250,11 +260,14 @@ __all__ = [
     "Printed",
     "ProcessingContext",
     "ProcessingError",
+    "ProcessingExceptionHandler",
     "Processor",
     "ProcessorContext",
     "ProcessorWrapper",
     "Produced",
+    "ProducerRecord",
     "ProductionError",
+    "ProductionExceptionHandler",
     "PunctuationType",
     "Query",
     "QueryRow",
@@ -269,13 +282,18 @@ __all__ = [
     "RecordContext",
     "RecordError",
     "RecordMetadata",
+    "RecordRefusedError",
     "Repartitioned",
+    "Response",
+    "Result",
+    "RetriableError",
     "Retry",
     "RuleBrokenError",
     "RunningApplication",
     "Serde",
     "Serdes",
     "SerializationError",
+    "SerializationExceptionOrigin",
     "SessionQuery",
     "SessionRangeQuery",
     "SessionStore",
@@ -322,6 +340,7 @@ __all__ = [
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
+    "TopologyDescription",
     "TopologyError",
     "TopologyTestDriver",
     "UncaughtExceptionHandler",

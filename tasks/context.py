@@ -1,34 +1,17 @@
-"""State that the closures of one task share: the source of the current record, and the handling of its failure."""
+"""State that the closures of one task share: the place, the headers and the time of the current record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Never
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from penstock.common.errors import (
-    ProcessingError,
-    ProductionError,
-    RecordError,
-    SerializationError,
-    StreamsError,
-    TopologyError,
-    UnknownStateStoreError,
-)
-from penstock.common.handlers import ExceptionHandler, HandlerResponse, response_of
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordMetadata
 from penstock.tasks.record_places import PlacedHeaders, RunCursor
 
 if TYPE_CHECKING:
+    from penstock.tasks.failures import Failures
     from penstock.tasks.idle_time import IdleTime
-
-# Errors of penstock that mean that the user's code asked for what cannot be.
-_MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
-
-
-def is_explained(error: Exception) -> bool:
-    """Returns True if an error that leaves user code is penstock's own and complete: a producer's, a store's."""
-    return isinstance(error, StreamsError) and not isinstance(error, _MISUSE)
 
 
 EMIT_INTERVAL_MS = 1000
@@ -54,6 +37,7 @@ class Remembered:
 class TaskContext:
     """The context of one task.
 
+    ``failures`` decides about the errors of user code. The maker of a task's context sets it.
     ``headers`` and ``timestamp`` are set to the current record's before any code that reads them runs.
     ``emit_interval_ms``: least wall-clock time between two looks of an operator for windows that have closed.
     ``idle``: the operators whose time advances while no records come; None if there are none.
@@ -68,10 +52,9 @@ class TaskContext:
         "_source",
         "application_id",
         "commit_requested",
-        "dropped_by_handlers",
         "dropped_records",
         "emit_interval_ms",
-        "handler",
+        "failures",
         "headers",
         "idle",
         "is_latest",
@@ -85,10 +68,10 @@ class TaskContext:
         "wall_ms",
     )
 
-    def __init__(self, application_id: str, task_id: TaskId, handler: ExceptionHandler) -> None:
+    def __init__(self, application_id: str, task_id: TaskId) -> None:
         self.application_id = application_id
         self.task_id = task_id
-        self.handler = handler
+        self.failures: Failures
         self.headers: Headers | None = None
         self.is_latest = True
         self.keeps_places = True
@@ -97,7 +80,6 @@ class TaskContext:
         self.stream_time = -1
         self.wall_ms = 0
         self.dropped_records = 0
-        self.dropped_by_handlers = 0
         self.commit_requested = False
         self.emit_interval_ms = EMIT_INTERVAL_MS
         self.remembered: dict[str, Remembered] = {}
@@ -134,13 +116,29 @@ class TaskContext:
             return self.headers.source, self.headers.offset
         return (None, -1) if self._source is None else (self._source, self._run.offset)
 
+    def place(self) -> tuple[TopicPartition | None, int]:
+        """Returns partition and offset of the current record. In a flush they are those in the update's headers. None
+        and −1 if there is none."""
+        if self.partition is not None:
+            return self.partition, self._cursor.offset
+        return (self.headers.source, self.headers.offset) if isinstance(self.headers, PlacedHeaders) else (None, -1)
+
+    def raw(self) -> tuple[bytes | None, bytes | None] | None:
+        """Returns the bytes of the current record as it was read, if its headers have them."""
+        return self.headers.raw if isinstance(self.headers, PlacedHeaders) else None
+
     def enter_held_back(
-        self, source: TopicPartition | None, offset: int, headers: Headers | None, timestamp: int
+        self,
+        source: TopicPartition | None,
+        offset: int,
+        headers: Headers | None,
+        timestamp: int,
+        raw: tuple[bytes | None, bytes | None] | None = None,
     ) -> Context:
         """Make a record that was held back current, until :meth:`leave_held_back` is called with what this returns."""
         before = self.partition, self._cursor, self.headers, self.timestamp
         self.partition = source
-        self.headers = self._cursor = PlacedHeaders(source, offset, headers)
+        self.headers = self._cursor = PlacedHeaders(source, offset, headers, raw)
         self.timestamp = timestamp
         return before
 
@@ -153,42 +151,3 @@ class TaskContext:
         if self.partition is None:
             return None
         return RecordMetadata(*self.partition, self._cursor.offset)
-
-    def failed(self, error: Exception, operator: str, key: Any) -> None:
-        """Handle an error of the user function of ``operator``: drop the record if the handler says so, else raise.
-
-        An error that an operator further down, a store or a producer has already explained is raised as it is.
-        """
-        if is_explained(error):
-            raise error
-        notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
-        self._decide(ProcessingError, f"{type(error).__name__}: {error}{notes}", error, operator, key)
-
-    def not_serialized(self, error: Exception, why: str, sink: str, topic: str, key: Any) -> Never:
-        """Always raises ProductionError, for a result that could not be serialised: the program is at fault."""
-        raise self._error(
-            ProductionError, f"a result for topic {topic} cannot be serialised: {why}", sink, key
-        ) from error
-
-    def not_sent(self, error: ProductionError, sink: str) -> Never:
-        """Always raises ProductionError with the current record, for a result that the producer has refused, for
-        example because it is too large."""
-        raise self._error(ProductionError, error.what, sink, error.key) from error
-
-    def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:
-        error = self._error(kind, what, operator, key)
-        error.__cause__ = cause
-        if response_of(self.handler, error) is HandlerResponse.FAIL:
-            raise error
-        self.handler_dropped()
-
-    def handler_dropped(self) -> None:
-        """Count a record that an exception handler has decided to drop."""
-        self.dropped_records += 1
-        self.dropped_by_handlers += 1
-
-    def _error(self, kind: Callable[..., RecordError], what: str, operator: str, key: Any) -> RecordError:
-        at = self.metadata()
-        if at is None:
-            return kind(what, operator=operator, key=key)
-        return kind(what, operator=operator, topic=at.topic, partition=at.partition, offset=at.offset, key=key)

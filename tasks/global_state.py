@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
-from penstock.common.errors import ProcessingError
+from penstock.common.errors import ProcessingError, RetriableError
+from penstock.common.handlers import LogAndFail
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.serdes import Serdes
@@ -19,6 +20,7 @@ from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.compose import compose
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.failures import Failures
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import RecordQueue
@@ -70,6 +72,13 @@ class GlobalStateManager(StateManager):
     def __init__(self, program: TaskProgram, task_stores: TaskStores, budget: MemoryBudget | None) -> None:
         super().__init__(GLOBAL_TASK, program, task_stores, _NoCollector(), budget)
         self._offsets = task_stores.store(_OFFSETS)
+
+    @override
+    def _failures(self, program: TaskProgram, collector: RecordCollector) -> Failures:
+        config = program.config
+        if not config.processing_exception_handler_global_enabled:
+            config = config.model_copy(update={"processing_exception_handler": LogAndFail()})
+        return Failures(self.context, config, None)
 
     def offset(self, store: str, partition: TopicPartition) -> int | None:
         """Returns the next offset of ``partition`` to read for ``store``; None if :meth:`begin` must empty it first."""
@@ -175,15 +184,35 @@ class GlobalStateTask:
         self._context.wall_ms = wall_ms
         queue = self._queues.get(batch.partition)
         if queue is None:
-            handler = self._program.config.deserialization_exception_handler
             source = self._sources[batch.partition.topic]
-            queue = self._queues[batch.partition] = RecordQueue(batch.partition, source, handler, self._context)
+            queue = self._queues[batch.partition] = RecordQueue(batch.partition, source, self._context, False)
         queue.add(batch)
+        self._work(queue)
+        self.state_manager.budget.count_processed(len(batch))
+
+    def _work(self, queue: RecordQueue) -> None:
         while queue:
             self._run(queue)
-        self._positions[batch.partition] = queue.processed_offset + 1
+        if queue.processed_offset >= 0:
+            self._positions[queue.partition] = queue.processed_offset + 1
         self._context.leave()
-        self.state_manager.budget.count_processed(len(batch))
+
+    @property
+    def waits_for_serdes(self) -> dict[TopicPartition, tuple[int, RetriableError]]:
+        """As :attr:`Task.waits_for_serdes`."""
+        return {
+            tp: (queue.waiting_offset, queue.waits_for)
+            for tp, queue in self._queues.items()
+            if queue.waits_for is not None
+        }
+
+    def ask_serdes(self, wall_ms: int, at_once: bool = False) -> None:
+        """Ask the serdes again for which records wait, those whose pause is over, or all if ``at_once``."""
+        self._context.wall_ms = wall_ms
+        for queue in self._queues.values():
+            if queue.waits_for is not None and (at_once or queue.is_due(wall_ms)):
+                queue.ask_again(wall_ms)
+                self._work(queue)
 
     def _run(self, queue: RecordQueue) -> None:
         batch, context, head = queue.batch, self._context, queue.source.head

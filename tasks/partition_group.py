@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from penstock.common.errors import RetriableError
 from penstock.common.ids import TopicPartition
 from penstock.common.java_collections import JavaPriorityQueue
+from penstock.common.records import RecordBatch
 from penstock.tasks.record_queue import NO_LIMIT, RecordQueue
 
 
@@ -25,6 +27,8 @@ class PartitionGroup:
         self._heap: JavaPriorityQueue[RecordQueue] = JavaPriorityQueue(attrgetter("head_timestamp"))
         self._caught_up: dict[TopicPartition, bool | None] = {}
         self._idle_until_ms: dict[TopicPartition, int] = {}
+        self.waiting: set[RecordQueue] = set()
+        """The queues with records that wait for a serde."""
         self.enforced = 0
         """Number of times that records were processed although a partition was still empty after a wait."""
 
@@ -38,7 +42,35 @@ class PartitionGroup:
 
     def busy_topics(self) -> list[str]:
         """Returns the topics of which records wait here, or may wait at the broker."""
-        return [tp.topic for tp, queue in self.queues.items() if queue or not self._caught_up.get(tp)]
+        return [
+            tp.topic for tp, queue in self.queues.items() if queue or queue.waits_for or not self._caught_up.get(tp)
+        ]
+
+    def add(self, queue: RecordQueue, batch: RecordBatch) -> None:
+        """Add records to ``queue``."""
+        waited = bool(queue)
+        queue.add(batch)
+        self._changed(queue, waited)
+
+    def ask_serdes(self, wall_ms: int, at_once: bool = False) -> None:
+        """Ask the serdes again for which records wait: those whose pause is over, or all if ``at_once``."""
+        for queue in list(self.waiting):
+            if at_once or queue.is_due(wall_ms):
+                waited = bool(queue)
+                queue.ask_again(wall_ms)
+                self._changed(queue, waited)
+
+    def _changed(self, queue: RecordQueue, waited: bool) -> None:
+        if queue and not waited:
+            self.offer(queue)
+        if queue.waits_for is None:
+            self.waiting.discard(queue)
+        else:
+            self.waiting.add(queue)
+
+    def waits_for_serdes(self) -> dict[TopicPartition, tuple[int, RetriableError]]:
+        """Returns for each partition that waits for a serde the offset of the next record, and the reason."""
+        return {it.partition: (it.waiting_offset, it.waits_for) for it in self.waiting if it.waits_for is not None}
 
     def offer(self, queue: RecordQueue) -> None:
         """Add ``queue``, which has records and is not in the heap."""
@@ -82,7 +114,8 @@ class PartitionGroup:
             return True
         ready = True
         for partition, queue in self.queues.items():
-            if queue or not self._caught_up.get(partition):
+            # Records that wait for their serde are known to be there.
+            if queue or queue.waits_for is not None or not self._caught_up.get(partition):
                 self._idle_until_ms.pop(partition, None)
                 ready = ready and bool(queue)
             else:

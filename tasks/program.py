@@ -100,6 +100,11 @@ class TaskProgram:
         plain = {name for name, source in self.sources.items() if not isinstance(source.key_serde, WindowedSerde)}
         return tuple(left for topics in meeting_topics(self.nodes) if (left := topics & plain))
 
+    @property
+    def reads_source(self) -> bool:
+        """True if an operator asks for the place of a record, also for one that a cache held back."""
+        return any(isinstance(node, ProcessorNode) and node.operator.keeps_source for node in self.nodes)
+
     @cached_property
     def sinks(self) -> dict[str, str]:
         """The sink of each topic that the program names."""
@@ -143,13 +148,13 @@ class TaskPrograms:
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
         self._topology = topology
         self._subtopologies = {sub.id: sub for sub in topology.subtopologies}
-        self._config = config
+        self.config = config
         self._made: dict[tuple[int, frozenset[str]], TaskProgram] = {}
 
     @cached_property
     def topics_by_chosen_partitioners(self) -> frozenset[str]:
         """The topics that the topology itself writes by another partitioner than Kafka's."""
-        return topics_by_chosen_partitioners(self._topology, self._config.application_id)
+        return topics_by_chosen_partitioners(self._topology, self.config.application_id)
 
     def of(self, subtopology: int, reads: Iterable[TopicPartition] = ()) -> TaskProgram:
         """Returns the task program of sub-topology number ``subtopology``; if sources have patterns, that of the tasks
@@ -158,20 +163,27 @@ class TaskPrograms:
         topics = frozenset(partition.topic for partition in reads) if has_patterns(sub) else frozenset[str]()
         made = self._made.get((subtopology, topics))
         if made is None:
-            made = TaskProgram.of([with_topics_read(sub, topics)], self._config)
+            made = TaskProgram.of([with_topics_read(sub, topics)], self.config)
             self._made[subtopology, topics] = made
         return made
 
 
 def _check_functions(config: StreamsConfig) -> None:
+    asked = ("context", "record", "error")
+    production = config.production_exception_handler
     handlers = {
-        "deserialization.exception.handler": config.deserialization_exception_handler,
-        "processing.exception.handler": config.processing_exception_handler,
+        "deserialization.exception.handler": (config.deserialization_exception_handler.handle_error, asked),
+        "processing.exception.handler": (config.processing_exception_handler.handle_error, asked),
+        "production.exception.handler": (production.handle_error, asked),
+        "production.exception.handler: handle_serialization_error": (
+            production.handle_serialization_error,
+            (*asked, "origin"),
+        ),
+        "default.timestamp.extractor": (config.default_timestamp_extractor, EXTRACTOR_PARAMETERS),
     }
     try:
-        for key, handler in handlers.items():
-            checked_function(handler, key, "error")
-        checked_function(config.default_timestamp_extractor, "default.timestamp.extractor", *EXTRACTOR_PARAMETERS)
+        for key, (function, parameters) in handlers.items():
+            checked_function(function, key, *parameters)
     except TopologyError as error:
         raise ConfigError(str(error)) from None
 

@@ -22,19 +22,31 @@ _NO_VALUES: Iterator[Any] = iter(())
 
 class PlacedHeaders(list[Header]):
     """Headers with the source of their record. They go wherever headers go, into a cached store, too: if that is
-    flushed when other records have been processed since, an operator that asks for the source still gets it."""
+    flushed when other records have been processed since, an operator that asks for the source still gets it. ``raw``:
+    key and value of the record as it was read, if a handler of exceptions may ask for them."""
 
-    __slots__ = ("offset", "source")
+    __slots__ = ("offset", "raw", "source")
 
-    def __init__(self, source: TopicPartition | None, offset: int, headers: Headers | None) -> None:
+    def __init__(
+        self,
+        source: TopicPartition | None,
+        offset: int,
+        headers: Headers | None,
+        raw: tuple[bytes | None, bytes | None] | None = None,
+    ) -> None:
         if headers:
             super().__init__(headers)
         self.source = source
         self.offset = offset
+        self.raw = raw
 
     def replaced_by(self, headers: Headers | None) -> PlacedHeaders:
         """Returns ``headers``, which a processor has put in place of these, with the source of these."""
-        return headers if isinstance(headers, PlacedHeaders) else PlacedHeaders(self.source, self.offset, headers)
+        return (
+            headers
+            if isinstance(headers, PlacedHeaders)
+            else PlacedHeaders(self.source, self.offset, headers, self.raw)
+        )
 
 
 class RunCursor:

@@ -25,6 +25,7 @@ from penstock.state.contracts import (
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.failures import Failures
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.times_of_commit import times_of_commit
 
@@ -56,7 +57,8 @@ class StateManager:
         self.task_id = task_id
         self.program = program
         self.budget = budget or MemoryBudget(config.statestore_cache_max_bytes, config.entries_memory_bytes)
-        self.context = TaskContext(config.application_id, task_id, config.processing_exception_handler)
+        self.context = TaskContext(config.application_id, task_id)
+        self.context.failures = self._failures(program, collector)
         self._task_stores = stores
         self._collector = collector
         opened = {name: self._open(builder) for name, builder in program.stores.items()}
@@ -65,6 +67,9 @@ class StateManager:
         self._frozen: list[StateStore] = []
         self._detached = False
         self.budget.add(self._stores.values())
+
+    def _failures(self, program: TaskProgram, collector: RecordCollector) -> Failures:
+        return Failures(self.context, program.config, collector.send)
 
     def _open(self, builder: AnyStoreBuilder) -> StateStore:
         context, program = self.context, self.program

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from types import MappingProxyType
 
 from penstock.common.calls_at_once import CallsAtOnce
-from penstock.common.errors import ProcessingError
+from penstock.common.errors import ProcessingError, RetriableError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.state.write_buffer.buffered_store import BufferedStateStore
@@ -16,16 +16,15 @@ from penstock.tasks.calls.processing import ProcessingWithCalls
 from penstock.tasks.calls.task_calls import TaskCalls
 from penstock.tasks.committing_task import CommittingTask
 from penstock.tasks.compose import compose
-from penstock.tasks.context import is_explained
 from penstock.tasks.contracts import CallRunner, RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
-from penstock.tasks.flush_isolation import flush_reads_source, flushed_during_processing, written_by_flushes
+from penstock.tasks.failures import is_explained, reads_source_bytes
+from penstock.tasks.flush_isolation import flushed_during_processing, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.program import source_topic
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
-from penstock.tasks.record_places import PlacedHeaders
 from penstock.tasks.record_queue import RecordQueue, Source
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task_metrics import TaskMetrics
@@ -67,8 +66,7 @@ class Task(CommittingTask):
         sender_of: SenderOf | None = None,
         call_runner: CallRunner | None = None,
     ) -> None:
-        program, task_id = state_manager.program, state_manager.task_id
-        config = program.config
+        program, task_id, config = state_manager.program, state_manager.task_id, state_manager.program.config
         self.task_id = task_id
         self.state_manager = state_manager
         self._context = state_manager.context
@@ -79,11 +77,9 @@ class Task(CommittingTask):
         idle = self._context.idle = IdleTime.of(config, clock_is_frozen=clock_is_frozen)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         expiry = Expiry(self._context)
-        runner = call_runner or CallsAtOnce()
+        runner, timers = call_runner or CallsAtOnce(), self._punctuations
         calls = TaskCalls(self._context, runner, all_in_order=type(runner) is CallsAtOnce)
-        composed = compose(
-            program, wired, self._context, collector, self._punctuations, global_stores, expiry, sender_of, calls
-        )
+        composed = compose(program, wired, self._context, collector, timers, global_stores, expiry, sender_of, calls)
         for store in wired.values():
             expiry.add(store, None)
         expiry.begin()
@@ -95,6 +91,7 @@ class Task(CommittingTask):
         self._flushed_during_processing = flushed_during_processing(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
         """The stores in which effects of records arrive only when the next snapshot begins."""
+        self._keeps_raw = reads_source_bytes(config)
         queues = self._queues_of(composed.sources)
         self._read_ahead = {
             TopicPartition(topic, task_id.partition): ReadAhead(store.opened for store in reached)
@@ -102,12 +99,15 @@ class Task(CommittingTask):
         }
         self._enter = composed.source
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
+        self._context.failures.send = collector.send
+        if self._keeps_raw:
+            self._context.failures.raw_of = lambda partition, offset: self._group.queues[partition].raw(offset)
         self._offsets = TaskOffsets(task_id, self._group.queues, self._context, calls)
         entered_by = {topic: source.node for topic, source in program.sources.items()}
         self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
         self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
         self._reads_time = bool(self._processors) or self._expiry is not None
-        self._places_headers = flush_reads_source(program.nodes, wired)
+        self._places_headers = bool(self._caches) and (self._keeps_raw or program.reads_source)
         self._processed = 0
         self.calls = calls if calls else None
         """The calls of its operators that call out; None if it has none."""
@@ -115,9 +115,8 @@ class Task(CommittingTask):
             self._called = self._processing_with(self.calls)
 
     def _queues_of(self, sources: Mapping[str, Source]) -> dict[TopicPartition, RecordQueue]:
-        handler = self.state_manager.program.config.deserialization_exception_handler
         partitions = {TopicPartition(topic, self.task_id.partition): source for topic, source in sources.items()}
-        return {tp: RecordQueue(tp, source, handler, self._context) for tp, source in partitions.items()}
+        return {tp: RecordQueue(tp, source, self._context, self._keeps_raw) for tp, source in partitions.items()}
 
     def _processing_with(self, calls: TaskCalls) -> ProcessingWithCalls:
         program = self.state_manager.program
@@ -146,8 +145,7 @@ class Task(CommittingTask):
         source, partition = source_topic(program, topic), TopicPartition(topic, self.task_id.partition)
         if source is None:
             return False
-        handler = program.config.deserialization_exception_handler
-        self._group.queues[partition] = RecordQueue(partition, self._enter(source), handler, self._context)
+        self._group.queues[partition] = RecordQueue(partition, self._enter(source), self._context, self._keeps_raw)
         self._read_ahead[partition] = ReadAhead(())
         if self._idle is not None:
             self._idle.add_topic(topic, source.node)
@@ -182,10 +180,7 @@ class Task(CommittingTask):
         """Queue records of a source partition; offsets follow those that were added before."""
         queue = self._group.queues[batch.partition]
         self._read_ahead[batch.partition].add(batch.keys, len(queue))
-        waited = bool(queue)
-        queue.add(batch)
-        if queue and not waited:
-            self._group.offer(queue)
+        self._group.add(queue, batch)
 
     def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
         """Set whether everything the broker has of ``partition`` was added; None if that is not known.
@@ -193,6 +188,15 @@ class Task(CommittingTask):
         Only needed by tasks with several source partitions (``max.task.idle.ms``), and by those that watch idleness.
         """
         self._group.set_caught_up(partition, caught_up)
+
+    def ask_serdes(self) -> None:
+        """Ask the serdes again, at once, for which records wait; :meth:`process` does so after a pause."""
+        self._group.ask_serdes(self._context.wall_ms, at_once=True)
+
+    @property
+    def waits_for_serdes(self) -> Mapping[TopicPartition, tuple[int, RetriableError]]:
+        """By partition, the offset of a record that cannot be decoded now, but perhaps later, and the reason."""
+        return self._group.waits_for_serdes()
 
     def queued(self, partition: TopicPartition) -> int:
         """Returns the number of records of ``partition`` that wait."""
@@ -204,7 +208,10 @@ class Task(CommittingTask):
         Raises RecordError when a record cannot be handled and the handlers do not drop it.
         """
         self._context.wall_ms = wall_ms
+        if self._group.waiting:
+            self._group.ask_serdes(wall_ms)
         group, done, plain = self._group, 0, not self._reads_time and not self._places_headers
+        handled, undecodable = self._context.failures.counts, self._context.failures.counts.deserialization
         if self.calls is not None:
             done = max_records = self._called.process(max_records, wall_ms)
         while done < max_records and group.ready(wall_ms):
@@ -221,6 +228,7 @@ class Task(CommittingTask):
                     chosen = group.exchange(queue)
                 elif queue:
                     group.offer(queue)
+        done += handled.deserialization - undecodable
         self._processed += done
         if done:
             self._budget.count_processed(done)
@@ -250,10 +258,7 @@ class Task(CommittingTask):
                 batch.headers[begin:end] if batch.headers is not None else [None] * (end - begin)
             )
             if self._places_headers:
-                headers = [
-                    PlacedHeaders(queue.partition, *placed)
-                    for placed in zip(batch.offsets[begin:end], headers, strict=True)
-                ]
+                headers = queue.placed(begin, end, headers)
             # The values come first, so that their iterator has always moved to the current record.
             for value, key, timestamp, context.headers in zip(values, keys, timestamps, headers, strict=True):
                 if timestamp > context.stream_time:
@@ -283,7 +288,7 @@ class Task(CommittingTask):
         if self._reads_time or self._places_headers or self._idle is not None or self.calls is not None:
             return False
         queue = self._group.queues[partition]
-        decoded = queue.decode_alone(key, value, timestamp)
+        decoded = queue.decode_alone(key, value, timestamp, offset)
         if decoded is None:
             return False
         context = self._context
@@ -345,7 +350,7 @@ class Task(CommittingTask):
         try:
             punctuator(now_ms)
         except Exception as error:
-            self._context.failed(error, node, None)
+            self._context.failures.in_punctuator(error, node, now_ms)
 
     def between_records(self, now_ms: int) -> None:
         """Set the context's time to ``now_ms`` until the next record: the time of what the host itself puts into
@@ -356,7 +361,8 @@ class Task(CommittingTask):
         """Returns the counters so far."""
         counted = self._processed, self._context.dropped_records, self._context.stream_time
         punctuated = sum(queue.called for queue in self._punctuations.values())
-        return TaskMetrics(*counted, punctuated, self._group.enforced, self._context.dropped_by_handlers)
+        handled = self._context.failures.counts
+        return TaskMetrics(*counted, punctuated, self._group.enforced, handled.dropped, handled.dead_letters)
 
     def close(self) -> None:
         """Close all processors and stores, even if some raise. What is not committed is lost."""

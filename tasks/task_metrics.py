@@ -17,3 +17,5 @@ class TaskMetrics:
     """Number of times that an empty partition was waited for in vain: it depends on how often the host calls."""
     dropped_by_handlers: int = field(default=0, compare=False)
     """Number of the dropped records that an exception handler dropped, which decides how to report them."""
+    dead_letters: int = field(default=0, compare=False)
+    """Number of dead letters that were written."""

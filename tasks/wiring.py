@@ -22,12 +22,15 @@ from penstock.tasks.contracts import RecordCollector, Send, SenderOf
 from penstock.tasks.offsets import STREAM_TIME
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.processor_api.processor import PunctuationType
+from penstock.topology.processor_api.processor_wrapper import Change
 
 StreamEdge = Callable[[Any, Any, int], None]
 """(key, value, timestamp)"""
 TableEdge = Callable[[Any, Any, Any, int], None]
 """(key, new value, old value or None, timestamp)"""
 Edge = Callable[..., None]
+Failed = Callable[[Exception, str, Any, Any, int], None]
+"""(what user code has raised, name of the node, key, value, timestamp); returns if the record is dropped."""
 
 
 @dataclass(frozen=True)
@@ -181,20 +184,26 @@ class Wiring:
         return self.context.remembered.setdefault(store.builder.name, Remembered())
 
     @property
-    def failed(self) -> Callable[[Exception, str, Any], None]:
-        """:meth:`TaskContext.failed`, called with the key as users know it."""
-        failed, readable_key = self.context.failed, self.readable_key
-        return failed if self.undecoded_key is None else lambda error, name, key: failed(error, name, readable_key(key))
+    def failed(self) -> Failed:
+        """:meth:`Failures.in_operator`, called with key and value as users know them."""
+        failed, readable_key, readable_value = self.context.failures.in_operator, self.readable_key, self.readable_value
+        if self.undecoded_key is None and self.undecoded_value is None:
+            return failed
 
-    def failed_at(self, *stores: Store) -> Callable[[Exception, str, Any], None]:
+        def run(error: Exception, name: str, key: Any, value: Any, timestamp: int) -> None:
+            failed(error, name, readable_key(key), readable_value(value), timestamp)
+
+        return run
+
+    def failed_at(self, *stores: Store) -> Failed:
         """Returns :meth:`failed`, which first finds out if the serde of one of ``stores`` has refused the key."""
         failed = self.failed
         if self.undecoded_key is not None:
             return failed
 
-        def run(error: Exception, name: str, key: Any) -> None:
+        def run(error: Exception, name: str, key: Any, value: Any, timestamp: int) -> None:
             refused = None if key is None else next(filter(None, (_refusal(store, key) for store in stores)), None)
-            failed(refused or error, name, key)
+            failed(refused or error, name, key, value, timestamp)
 
         return run
 
@@ -206,6 +215,17 @@ class Wiring:
             return self.undecoded_key.deserialize(key)
         except Exception:  # the error is another one, and the key only says where
             return key
+
+    def readable_value(self, value: Any) -> Any:
+        """Returns ``value`` as users know it, for an error; bytes that cannot be decoded stay bytes."""
+        if value is None or self.undecoded_value is None:
+            return value
+        if isinstance(value, Change):
+            return Change(self.readable_value(value.new_value), self.readable_value(value.old_value))
+        try:
+            return self.undecoded_value.deserialize(value)
+        except Exception:  # as in readable_key
+            return value
 
     def key_to_bytes(self, store: Store) -> Callable[[Any], bytes] | None:
         """Returns the function that turns a key into a key of ``store``; None when it is bytes already."""

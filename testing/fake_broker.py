@@ -16,6 +16,7 @@ from penstock.common.errors import (
     BrokerUnreachableError,
     MissingTopicError,
     ProductionError,
+    RecordRefusedError,
     StreamsError,
 )
 from penstock.common.ids import CommittedOffset, TopicPartition
@@ -204,7 +205,8 @@ class FakeBroker:
                 raise _refused("the topic has no such partition", topic, partition, record)
             limit = int(self._configs[topic].get("max.message.bytes", MAX_RECORD_BYTES))
             if len(record.key or b"") + len(record.value or b"") > limit:
-                raise _refused("the record is larger than the topic's max.message.bytes", topic, partition, record)
+                what = "the record is larger than the topic's max.message.bytes"
+                raise _refused(what, topic, partition, record, RecordRefusedError)
             if partition < 0:
                 partition = self._choose(record.key, len(logs))
             if record.transaction is not None:
@@ -354,7 +356,9 @@ class FakeBroker:
             return frozenset(mine)
 
 
-def _refused(what: str, topic: str, partition: int, record: FakeRecord) -> ProductionError:
-    return ProductionError(
+def _refused(
+    what: str, topic: str, partition: int, record: FakeRecord, kind: type[ProductionError] = ProductionError
+) -> ProductionError:
+    return kind(
         f"the record cannot be written to topic {topic!r}: {what}", topic=topic, partition=partition, key=record.key
     )

@@ -12,7 +12,7 @@ from typing_extensions import override
 from penstock.common.errors import (
     BrokerUnreachableError,
     MissingTopicError,
-    ProductionError,
+    RecordRefusedError,
     StreamsError,
 )
 from penstock.common.ids import Offsets, TopicPartition
@@ -21,11 +21,13 @@ from penstock.kafka.contracts import (
     CountingSender,
     Mark,
     RecordProducer,
+    RefusedRecord,
     TransactionAbortedError,
     TransactionalProducer,
     UndeliveredError,
 )
 from penstock.kafka.counting import PlainCountingSender
+from penstock.kafka.refusals import late
 from penstock.testing.fake_broker import MAX_RECORD_BYTES, FakeBroker, FakeRecord, FakeTransaction, TransactionState
 
 
@@ -68,6 +70,7 @@ class FakeProducer(RecordProducer):
         self._counts: dict[str, int] = {}
         self._queue: deque[tuple[str, FakeRecord, int, _FakeMark]] = deque()
         self._failure: StreamsError | None = None
+        self._refused: list[RefusedRecord] = []
         self._open = _FakeMark(None)
         self._transaction: FakeTransaction | None = None
         self._withheld = False
@@ -85,7 +88,7 @@ class FakeProducer(RecordProducer):
         # Time 0 becomes 1 ms, as the real client must do it.
         timestamp = int(time.time() * 1000) if timestamp == SENT_NOW else timestamp or 1
         if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
-            raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
+            raise RecordRefusedError("the record is too large", topic=topic, partition=partition, key=key)
         if self._withheld:
             raise self._withdraw(topic)
         self._queue.append(
@@ -107,9 +110,16 @@ class FakeProducer(RecordProducer):
                 mark.acknowledge(tp, numbers[tp] - 1 if self.offsets_unknown else offset)
                 numbers[tp] += 1
             except StreamsError as error:
-                self._failure = self._failure or error
+                self._failure = self._failure or late(error)
+                if isinstance(error, RecordRefusedError):
+                    self._refused.append(RefusedRecord(topic, partition, record.key, record.value))
         if self._failure is not None:
             raise self._failure
+
+    @override
+    def take_refused(self) -> list[RefusedRecord]:
+        taken, self._refused = self._refused, []
+        return taken
 
     @override
     def flush(self, timeout_s: float) -> bool:
@@ -120,6 +130,7 @@ class FakeProducer(RecordProducer):
     def give_up(self, timeout_s: float) -> bool:
         self._queue.clear()
         self._failure = None
+        self._refused.clear()
         self._open = _FakeMark(None)
         return True
 
@@ -196,6 +207,7 @@ class FakeTransactionalProducer(FakeProducer, TransactionalProducer):
     def begin_transaction(self) -> None:
         self._queue.clear()
         self._failure = None
+        self._refused.clear()
         self._open = _FakeMark(None)
         self._transaction = self._broker.begin(self._id, self._epoch)
 

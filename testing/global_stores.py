@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from itertools import count
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import RuleBrokenError
 from penstock.common.ids import TopicPartition
+from penstock.common.patience import Patience
 from penstock.common.records import Headers, RecordBatch
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.global_state import GlobalStateTask, with_offsets
@@ -16,6 +18,8 @@ from penstock.tasks.wiring import Store
 from penstock.testing.tracked_serdes import tracked_serdes
 from penstock.testing.tracker import tracked_functions
 from penstock.topology.physical.topology import Topology
+
+_PATIENCE = Patience(10.0, lambda error: error)
 
 
 class DrivenGlobalStores:
@@ -57,6 +61,10 @@ class DrivenGlobalStores:
         columns: list[Headers | None] | None = [headers] if headers else None
         batch = RecordBatch(TopicPartition(topic, 0), [key], [value], [timestamp], [offset], columns)
         self._task.update(batch, now_ms)
+        attempts = count(1)
+        while waits := self._task.waits_for_serdes:
+            _PATIENCE.wait(next(iter(waits.values()))[1], next(attempts))
+            self._task.ask_serdes(now_ms, at_once=True)
         deque(self._task.commit(), maxlen=0)
         if self._lost:
             raise self._lost[0]

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -13,12 +14,14 @@ from typing_extensions import override
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import RecordError, RuleBrokenError, StreamsError
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.patience import Patience
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.serdes import Serde, SerdePart, bound
 from penstock.common.shown import shown_with_type
 from penstock.common.time import Duration, Instant, to_epoch_ms, to_ms
 from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import open_task_stores
+from penstock.tasks.failures import has_own_handlers
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
@@ -39,6 +42,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 _MOST_ROUNDS = 10_000
 """The most rounds in a row in which the topology may write records to its own source topics."""
+
+
+_PATIENCE = Patience(10.0, lambda error: error)
 
 
 class TopologyTestDriver(StoreAccess):
@@ -79,8 +85,9 @@ class TopologyTestDriver(StoreAccess):
         self._program = tracked_serdes(program, self._lost.append)
         sinks = [node.topic for node in program.nodes if isinstance(node, SinkNode)]
         changelogs = [changelog.topic for changelog in program.changelogs.values()]
-        self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}
-        self._writes_any = any(callable(topic) for topic in sinks)
+        letters = checked.errors_dead_letter_queue_topic_name
+        self._written = {topic for topic in (*sinks, *changelogs, letters) if isinstance(topic, str)}
+        self._writes_any = any(callable(topic) for topic in sinks) or has_own_handlers(checked)
         self._globals = DrivenGlobalStores(topology, checked, self._lost)
         self._read_only = ReadOnlyStores(topology)
         self._collector = Collector(self._globals.topics)
@@ -103,6 +110,7 @@ class TopologyTestDriver(StoreAccess):
         self._tracked = TrackedTaskStores(stores) if own else None
         self._rows = self._tracked or stores
         self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
+        self._state_manager.context.failures.wait = _PATIENCE.wait
         if self._tracked is not None:
             logs = {name: log.topic for name, log in self._program.changelogs.items() if not log.is_source_topic}
             self._collector.logged = self._tracked.track(map(self._state_manager.store, own), logs)
@@ -144,8 +152,8 @@ class TopologyTestDriver(StoreAccess):
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
         """Returns a topic to read results from, each once. Internal topics can be read too, under their full names.
 
-        Raises StreamsError for a topic that nothing writes, unless a function names the topics of some records, and for
-        what is no serde.
+        Raises StreamsError for a topic that nothing writes, unless a function or an exception handler names the topics
+        of some records, and for what is no serde.
         """
         if topic not in self._written and not self._writes_any:
             written = ", ".join(sorted(self._written)) or "none"
@@ -256,7 +264,8 @@ class TopologyTestDriver(StoreAccess):
     def _work(self) -> None:
         self._read_back()
         processed, rounds, end_of_round = 0, 0, _MOST_ROUNDS  # so few records cannot be more rounds
-        while self._process():
+        attempts = count(1)
+        while self._process() or self._ask_serdes(attempts):
             self._commit()
             self._read_back()
             processed += 1
@@ -298,6 +307,14 @@ class TopologyTestDriver(StoreAccess):
             self._task.finish_calls()
             return True
         self._queued = any(self._task.queued(partition) for partition in self._partitions.values())
+        return False
+
+    def _ask_serdes(self, attempts: Iterator[int]) -> bool:
+        """Ask serdes again that could not answer. Returns False if no record waits for one."""
+        for _, error in self._task.waits_for_serdes.values():
+            _PATIENCE.wait(error, next(attempts))
+            self._task.ask_serdes()
+            return True
         return False
 
     def _enqueue(self, offset: int, record: ArrivedRecord) -> None:

@@ -37,7 +37,7 @@ def statuses(
     ended: bool,
 ) -> tuple[tuple[TaskStatus, ...], Measured]:
     """Returns the status of each task, and measurements of all together. ``stopping``: the actor was asked to stop."""
-    now_s = clock.monotonic_s()
+    now_s, wall_ms = clock.monotonic_s(), clock.wall_ms()
     restored = [restoration.progress(hosted) for hosted in tasks]
     state = _state(tasks, stopping, ended)
     restore_rate = sum(figures.rate for figures in restored)
@@ -45,10 +45,10 @@ def statuses(
     # Before the tasks' own measurements, which reset their maxima.
     measured = meters.measured(counted, reader, commits.stops, commits.accepted, state, restore_rate, now_s)
     reported = tuple(
-        hosted.status(reader.consumer, figures, now_s) for hosted, figures in zip(tasks, restored, strict=True)
+        hosted.status(reader.consumer, figures, now_s, wall_ms) for hosted, figures in zip(tasks, restored, strict=True)
     )
     add_shares(status.measured for status in reported)
-    return tuple(_with_checkpoints(each, taking, restoration.fetching, clock.wall_ms()) for each in reported), measured
+    return tuple(_with_checkpoints(each, taking, restoration.fetching, wall_ms) for each in reported), measured
 
 
 def _with_checkpoints(

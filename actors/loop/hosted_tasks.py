@@ -12,6 +12,7 @@ from penstock.actors.checkpoints.taking import CheckpointTaking
 from penstock.actors.clock import Clock
 from penstock.actors.commit_messages import CommitAnswer
 from penstock.actors.commits.guarantee import Guarantee, RefusedError
+from penstock.actors.loop.log_summary import LogSummary
 from penstock.actors.loop.source_reader import SourceReader
 from penstock.actors.loop.task_opening import TaskOpening
 from penstock.actors.loop.thread_meters import ThreadMeters
@@ -21,6 +22,8 @@ from penstock.actors.standbys.standbys import Standbys
 from penstock.actors.status import TaskState
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.actors.task_host.task_collector import undelivered
+from penstock.common.errors import ProductionError, RetriableError
 from penstock.common.ids import Sources, TaskId
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 
@@ -56,7 +59,8 @@ class HostedTasks:
         self._is_superseded = is_superseded
         self._clock = clock
         self._log = log
-        self.meters = ThreadMeters(clock.wall_ms())
+        summary = LogSummary(opening.config.log_summary_interval_ms, clock.monotonic_s())
+        self.meters = ThreadMeters(clock.wall_ms(), summary)
         self.aborted = 0
         """Number of transactions that were aborted."""
         self.paused = False
@@ -128,6 +132,14 @@ class HostedTasks:
             assert renewed is not None  # no order supersedes it
             self.by_id[hosted.id] = renewed
 
+    def going_back(self, error: BaseException, ending: bool) -> UndeliveredError | None:
+        """Returns the error for which all tasks go back to the last commit; None if the loop fails by ``error``.
+        ``ending``: they will process nothing more."""
+        if isinstance(error, ProductionError) and error.late and not ending:
+            refused = self._guarantee.producer.take_refused()
+            return self._opening.refused.going_back(error, refused, self.running)
+        return undelivered(error) if isinstance(error, (UndeliveredError, RetriableError)) else None
+
     def begin(self) -> Steps[CommitAnswer]:
         """Begin the tasks that are open and have done nothing yet: find their positions, restore what their stores
         lack, and start those that lack nothing. Returns the coordinator's answer; after a refusal they must be dropped.
@@ -138,8 +150,8 @@ class HostedTasks:
         while True:
             try:
                 return (yield from self._begin())
-            except UndeliveredError as error:  # a processor's init has sent a record
-                yield from self.abort(error)
+            except (UndeliveredError, RetriableError) as error:  # a processor's init has sent a record
+                yield from self.abort(undelivered(error))
 
     def _begin(self) -> Steps[CommitAnswer]:
         opened = [hosted for hosted in self.by_id.values() if hosted.state is TaskState.CREATED]

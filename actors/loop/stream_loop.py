@@ -44,7 +44,8 @@ from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.actors.task_host.refused_records import with_writer
 from penstock.actors.task_host.state_cleanup import StateCleaner
-from penstock.common.errors import ApplicationStateError
+from penstock.actors.task_host.task_collector import undelivered
+from penstock.common.errors import ApplicationStateError, RetriableError
 from penstock.common.ids import Sources
 from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
@@ -227,13 +228,13 @@ class StreamLoop:
                 self._job, next_s = None, 0.0
             self._waits = next_s > 0
             return next_s
-        except UndeliveredError as error:
-            self._job = self._current = None
-            self._commits.abandon()
-            self._jobs.appendleft(self._assignment.go_back(error))
-            return 0.0
         except BaseException as error:  # the callers that wait for the loop must get it, whatever it is
-            self._fail(error)
+            if (back := self._hosted.going_back(error, bool(self._stopped or self._failed_with))) is None:
+                self._fail(error)
+            else:
+                self._job = self._current = None
+                self._commits.abandon()
+                self._jobs.appendleft(self._assignment.go_back(back))
             return 0.0
 
     def _round(self) -> float:
@@ -290,8 +291,7 @@ class StreamLoop:
                 self._reader.update_caught_up(hosted)
             done = 0 if hosted in held else hosted.process(now_ms, clock)
             self._current, busy = None, busy or done > 0
-            stops = hosted.task.calls is not None or (hosted.has_several_inputs and not hosted.more)
-            if not alone or self._reader.pauses or stops:
+            if not alone or self._reader.pauses or hosted.may_leave_records:
                 busy = self._reader.throttle(hosted) or busy
             if not self._mailbox.empty:
                 self._mailbox.serve(0.0)
@@ -316,9 +316,8 @@ class StreamLoop:
     # ---- commit ----
 
     def _commit_is_due(self) -> bool:
-        return (
-            self._commits.is_due or self._budget.needs_commit or any(it.task.commit_requested for it in self._running)
-        )
+        due = self._commits.is_due or self._budget.needs_commit
+        return due or any(hosted.task.commit_requested for hosted in self._running)
 
     def _commit_beside_records(self, commit: Commit) -> float:
         """Take a step of the commit, and a round unless records would delay a job that waits for the commit, or would
@@ -363,8 +362,8 @@ class StreamLoop:
         """Commit all tasks except the failed one (best effort), and end."""
         try:
             yield from self._assignment.commit([hosted for hosted in self._running if hosted is not failed])
-        except UndeliveredError as error:
-            self._log.warning(f"{error.happened} at the end", reason=str(error))
+        except (UndeliveredError, RetriableError) as error:
+            self._log.warning(f"{undelivered(error).happened} at the end", reason=str(error))
         self._finish(self._failed_with, stopped)
         if stopped is not None:
             stopped.set_result(None)

@@ -16,11 +16,13 @@ from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.actors.task_host.making import open_hosted_task, promote, renew_hosted_task
 from penstock.actors.task_host.positions import Start, start_positions
+from penstock.actors.task_host.refused_records import RefusedRecords
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import KafkaRefusedError
 from penstock.common.ids import Sources, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.common.standby_listener import SuspendReason
-from penstock.kafka.contracts import Admin, RecordConsumer
+from penstock.kafka.contracts import Admin, RecordConsumer, Sending
 from penstock.kafka.topic_lookup import CREATED_WITHIN_S
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
@@ -51,8 +53,14 @@ class TaskOpening:
         self._budget = budget
         self._globals = global_stores
         self._calls = calls
+        self.refused = RefusedRecords(programs.config, clock.monotonic_s)
         self._clock = clock
         self._unknown_topics: set[str] = set()
+
+    @property
+    def config(self) -> StreamsConfig:
+        """The configuration of the tasks."""
+        return self._programs.config
 
     def open(
         self, sources: Sources, tasks: dict[TaskId, HostedTask], is_superseded: Callable[[], bool]
@@ -63,7 +71,7 @@ class TaskOpening:
         opened = []
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
-            producer, stores = self._guarantee.producer, self._globals.stores
+            producer, stores = self._producer, self._globals.stores
             standby = self._standbys.detach(task_id, SuspendReason.PROMOTED)
             if standby is not None:
                 hosted = promote(standby, producer, self._budget, stores, self._calls)
@@ -82,14 +90,18 @@ class TaskOpening:
 
     def renew(self, hosted: HostedTask) -> HostedTask:
         """Returns the task made again, as it was at the last commit. May be called again after an error."""
-        return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores, self._calls)
+        return renew_hosted_task(hosted, self._producer, self._budget, self._globals.stores, self._calls)
+
+    @property
+    def _producer(self) -> Sending:
+        return self.refused.around(self._guarantee.producer)
 
     def open_fetched(self, hosted: HostedTask, found: FetchedStores) -> HostedTask:
         """Returns the task made again over the stores of a checkpoint. May be called again after an error."""
         hosted.close()
         if found.folder.exists():
             hosted.directory.take_in(found.folder, found.manifest.taken_at_ms)
-        program, producer = hosted.state_manager.program, self._guarantee.producer
+        program, producer = hosted.state_manager.program, self._producer
         stores = self._globals.stores
         return open_hosted_task(program, hosted.id, producer, self._budget, hosted.reads, stores, self._calls)
 

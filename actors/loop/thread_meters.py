@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.actors.commit_stops import CommitStopMeter
+from penstock.actors.loop.log_summary import LogSummary, Totals
 from penstock.actors.loop.source_reader import SourceReader
 from penstock.actors.task_host.task_meters import TaskMeters
 from penstock.common.measures import Look, Window
@@ -37,9 +38,10 @@ class _Sum:
 
 
 class ThreadMeters:
-    """Meters of an actor. ``started_ms``: the time of its start."""
+    """Meters of an actor. ``started_ms``: the time of its start. ``summary``: gets the totals, too."""
 
-    def __init__(self, started_ms: int) -> None:
+    def __init__(self, started_ms: int, summary: LogSummary) -> None:
+        self._summary = summary
         self.tasks_created = self.tasks_closed = 0
         self._started_ms = started_ms
         self._closed = _Sum()
@@ -71,6 +73,7 @@ class ThreadMeters:
             slowest_s, largest = max(slowest_s, meters.process.slowest_s), max(largest, meters.process.largest)
             longest_s = max(longest_s, meters.punctuate.highest)
             meters.process.largest = 0
+        self._summary.look(now_s, Totals(all_tasks.records, all_tasks.punctuated, accepted))
         polling = self._windows.setdefault("poll", Window()).look_at(reader.polls, now_s)
         polled = self._windows.setdefault("polled", Window()).look_at(reader.polled, now_s)
         processing = self._look("process", now_s, all_tasks.records, all_tasks.processing_s, slowest_s)

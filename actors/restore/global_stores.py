@@ -19,6 +19,7 @@ from penstock.actors.spec import ApplicationSpec
 from penstock.actors.status import TaskState
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.actors.task_host.serde_waits import SerdeWaits
 from penstock.actors.task_host.stored_task import Serialize
 from penstock.actors.task_host.task_directory import GLOBAL, TaskDirectory
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StateStoreLockedError
@@ -58,6 +59,7 @@ class GlobalStores:
         self._budget = budget
         self._clock = clock
         self._log = logger(__name__)
+        self._serde_waits = SerdeWaits()
         self._opened: _Opened | None = None
         self._waiting: list[HostedTask] = []
         self._commit: Iterator[None] | None = None
@@ -230,7 +232,8 @@ class GlobalStores:
         if self._overtaken:
             return  # positions have no meaning: records of a wiped store are skipped
         position = self._open_ones.consumer.position
-        self._unread = {tp: end for tp, end in self._unread.items() if position(tp) < end}
+        waits = self._open_ones.task.waits_for_serdes
+        self._unread = {tp: end for tp, end in self._unread.items() if position(tp) < end or tp in waits}
         for tp in self._restores.keys() - self._unread.keys():
             self._restores.pop(tp).end()
         if not self._unread:
@@ -252,7 +255,11 @@ class GlobalStores:
     def _read(self, opened: _Opened) -> bool:
         task, now_ms = opened.task, self._clock.wall_ms()
         take = task.update if self.ready else task.restore
-        batches = opened.consumer.poll(_SLICE_RECORDS, 0)
+        if waits := task.waits_for_serdes:
+            task.ask_serdes(now_ms)
+            waits = task.waits_for_serdes
+        self._serde_waits.note(waits, self._clock.monotonic_s())
+        batches = opened.consumer.poll(_SLICE_RECORDS, 0) if not waits else []
         for batch in batches:
             if batch.partition.topic in self._overtaken:
                 continue  # a new client continues at a lost position, if there are records now

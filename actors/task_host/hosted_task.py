@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from penstock.actors.status import RestoreFigures, TaskState, TaskStatus
 from penstock.actors.task_host.positions import Start, log_loss
+from penstock.actors.task_host.serde_waits import SerdeWaits
 from penstock.actors.task_host.stored_task import StoredTask
 from penstock.actors.task_host.task_directory import TaskDirectory
 from penstock.actors.task_host.task_meters import TaskMeters
@@ -59,6 +60,7 @@ class HostedTask(StoredTask):
         """Changelog offsets of the commit from which the task continues, if it names them for standbys."""
         self._warned_not_covered = False
         self._read_on_at: dict[TopicPartition, int] = {}
+        self._serde_waits = SerdeWaits()
 
     @property
     def has_several_inputs(self) -> bool:
@@ -158,6 +160,7 @@ class HostedTask(StoredTask):
         gone = self.step_calls(wall_ms, clock)
         done = self.task.process(size, wall_ms)
         self.more = done >= size
+        self._serde_waits.note(self.task.waits_for_serdes, begun)
         if done:
             gone += self.step_calls(wall_ms, clock)  # those that begin with these records
         if self._read_on_at:
@@ -180,6 +183,11 @@ class HostedTask(StoredTask):
         gone = self.task.step_calls(clock() * 1000, wall_ms)
         self.touched = self.touched or gone > 0
         return gone
+
+    @property
+    def may_leave_records(self) -> bool:
+        """True if it may have queued records although the last batch was not full."""
+        return self.task.calls is not None or (self.has_several_inputs and not self.more)
 
     @property
     def has_calls(self) -> bool:
@@ -290,18 +298,20 @@ class HostedTask(StoredTask):
         """Returns the task's counters, which continue when the task begins again after an aborted transaction."""
         return self.meters.totals(self.task.metrics())
 
-    def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float) -> TaskStatus:
+    def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float, wall_ms: int) -> TaskStatus:
         """Returns the status of the task for the coordinator and users."""
         counted = self.counted()
         positions = {tp: start.offset for tp, start in self.starts.items()}
         positions.update((tp, offset + 1) for tp, offset in self.task.processed_offsets())
+        lags = {tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()}
+        running = self.state is TaskState.RUNNING
         return TaskStatus(
             task_id=self.id,
             state=self.state,
             records_processed=counted.process_total,
             dropped_records=counted.dropped_records_total,
             restore_remaining=restore.remaining,
-            lags={tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
+            lags=lags,
             committed={tp: committed.offset for tp, committed in self.committed.items()},
             lost_records=self.meters.lost_records,
             restore_total=self.meters.restored(restore.total),
@@ -312,6 +322,8 @@ class HostedTask(StoredTask):
             partitioners=self.meters.partitioners.partitioners,
             parted=self.meters.partitioners.parted,
             dropped_by_handlers=counted.dropped_by_handlers,
+            behind_s=self.meters.behind.look(lags, positions, now_s, wall_ms) if running else None,
+            waits_for=self._serde_waits.reason,
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:

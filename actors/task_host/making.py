@@ -12,7 +12,7 @@ from penstock.actors.task_host.task_collector import TaskCollector
 from penstock.actors.task_host.task_directory import open_task_directory
 from penstock.actors.task_host.task_meters import TaskMeters
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.kafka.contracts import RecordProducer
+from penstock.kafka.contracts import Sending
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
@@ -23,7 +23,7 @@ from penstock.tasks.wiring import Store
 def open_hosted_task(
     program: TaskProgram,
     task_id: TaskId,
-    producer: RecordProducer,
+    producer: Sending,
     budget: MemoryBudget,
     sources: frozenset[TopicPartition],
     global_stores: Mapping[str, Store],
@@ -56,7 +56,7 @@ def _meters_of(program: TaskProgram, task_id: TaskId) -> TaskMeters:
 
 def promote(
     standby: StandbyTask,
-    producer: RecordProducer,
+    producer: Sending,
     budget: MemoryBudget,
     global_stores: Mapping[str, Store],
     calls: CallHost,
@@ -76,7 +76,7 @@ def promote(
 
 def renew_hosted_task(
     hosted: HostedTask,
-    producer: RecordProducer,
+    producer: Sending,
     budget: MemoryBudget,
     global_stores: Mapping[str, Store],
     calls: CallHost,
@@ -93,15 +93,17 @@ def renew_hosted_task(
 
 def _task_over(
     state_manager: StateManager,
-    producer: RecordProducer,
+    producer: Sending,
     global_stores: Mapping[str, Store],
     meters: TaskMeters,
     calls: CallHost,
 ) -> Task:
     try:
+        collector = TaskCollector(producer)
+        state_manager.context.failures.wait = collector.wait
         return Task(
             state_manager,
-            TaskCollector(producer),
+            collector,
             global_stores,
             sender_of=meters.sender_of(producer),
             call_runner=calls.runner(),

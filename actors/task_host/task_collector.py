@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from penstock.common.errors import BrokerUnreachableError
-from penstock.kafka.contracts import RecordProducer, UndeliveredError
+from typing import ClassVar
+
+from penstock.common.errors import BrokerUnreachableError, RetriableError
+from penstock.common.patience import Patience
+from penstock.kafka.contracts import Sending, UndeliveredError
 from penstock.tasks.contracts import Send
+
+_PATIENCE_S = 0.75
+"""Seconds for which a sink waits for its serde: meanwhile the actor does nothing else."""
+
+
+class SerdeUnavailableError(UndeliveredError):
+    """A serde could not answer, as if its schema registry were away: the tasks continue from the last commit."""
+
+    happened: ClassVar[str] = "a serde cannot answer"
+
+
+def undelivered(error: UndeliveredError | RetriableError) -> UndeliveredError:
+    """Returns the error that makes the tasks go back because of ``error``."""
+    if isinstance(error, UndeliveredError):
+        return error
+    raised = SerdeUnavailableError(str(error))
+    raised.__cause__ = error
+    return raised
 
 
 class TaskCollector:
@@ -12,11 +33,12 @@ class TaskCollector:
 
     An outage must end no task. Most topics are looked up before a task begins, and the look-up is repeated until a
     broker answers. A topic that a function chooses is looked up with its first record: if no broker answers then, the
-    task goes back to its last commit, and does so until one answers.
+    task goes back to its last commit, and does so until one answers. So it does if the serde of a sink cannot answer.
     """
 
-    def __init__(self, producer: RecordProducer) -> None:
+    def __init__(self, producer: Sending) -> None:
         self.send: Send = producer.send
+        self.wait = Patience(_PATIENCE_S, undelivered).wait
         self._producer = producer
 
     def partitions(self, topic: str) -> int:

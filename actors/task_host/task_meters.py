@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from penstock.actors.task_host.partitioner_check import PartitionerCheck
 from penstock.actors.task_host.state_meters import StateMeters
+from penstock.actors.task_host.time_lag import TimeLag
 from penstock.common.ids import TopicPartition
 from penstock.common.measures import LatencyCounts, Meter, Sent, Window
 from penstock.common.metric_names import NODE, TASK, TOPIC, Measured
 from penstock.common.records import RecordBatch
-from penstock.kafka.contracts import CountingSender, RecordProducer
+from penstock.kafka.contracts import CountingSender, Sending
 from penstock.kafka.counting import RECORD_OVERHEAD
 from penstock.tasks.contracts import Send, SenderOf
 from penstock.tasks.state_manager import StateManager
@@ -59,6 +60,7 @@ class TaskMeters:
         self.punctuate = Meter()
         self.lost_records = 0
         self.stores = StateMeters()
+        self.behind = TimeLag()
         self._source_of = sources
         self._lost_at: set[tuple[TopicPartition, int]] = set()
         self._before = TaskMetrics(0, 0, -1)
@@ -72,6 +74,7 @@ class TaskMeters:
 
     def consumed(self, batch: RecordBatch, now_ms: int) -> None:
         """Counts the records of ``batch``, which was fetched."""
+        self.behind.fetched(batch)
         topic = batch.partition.topic
         consumed = self._consumed.get(topic)
         if consumed is None:
@@ -89,7 +92,7 @@ class TaskMeters:
             self._lost_at.add((tp, position))
             self.lost_records += records
 
-    def sender_of(self, producer: RecordProducer) -> SenderOf:
+    def sender_of(self, producer: Sending) -> SenderOf:
         """Returns the factory of the sinks' senders, which send through ``producer``."""
 
         def make(node: str, topic: str) -> Send:
@@ -121,6 +124,7 @@ class TaskMeters:
             punctuate_total=before.punctuate_total + counted.punctuate_total,
             enforced_processing_total=before.enforced_processing_total + counted.enforced_processing_total,
             dropped_by_handlers=before.dropped_by_handlers + counted.dropped_by_handlers,
+            dead_letters=before.dead_letters + counted.dead_letters,
         )
 
     def restored(self, total: int) -> int:

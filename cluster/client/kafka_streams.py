@@ -35,7 +35,9 @@ from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.tasks.program import TaskProgram
+from penstock.topology.physical.description import TopologyDescription
 from penstock.topology.physical.explicit_names import check_explicit_names
+from penstock.topology.physical.pictures import html_of
 from penstock.topology.physical.topology import Topology, check_wrapped, checked_topology
 
 _LOOK_EACH_S = 0.1
@@ -119,9 +121,13 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         """
         return RunningApplication.connect(application_id)
 
-    def describe(self) -> str:
-        """The text of Kafka Streams' ``Topology.describe()``."""
+    def describe(self) -> TopologyDescription:
+        """Returns the text of Kafka Streams' ``Topology.describe()``, which also has its parts."""
         return self._spec.topology.describe()
+
+    def _repr_html_(self) -> str:
+        """Returns the picture of its topology, for notebooks."""
+        return html_of(self._spec.topology, self._spec.config.application_id)
 
     def check(self) -> None:
         """Make the checks of ``start``, without starting. Raises the same errors.

@@ -13,7 +13,7 @@ from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
 from penstock.topology.physical.key_placement import topics_by_placed_store, topics_that_feed
 from penstock.topology.physical.task_plan import SubtopologyTasks
-from penstock.topology.physical.topology import Subtopology, internal_topic, serde_topic
+from penstock.topology.physical.topology import Subtopology, changelog_topic, internal_topic, serde_topic
 
 
 def metadata_of(
@@ -40,13 +40,25 @@ def metadata_of(
                 certain=store.name in placed or plan.tasks == 1,
                 partitioner=_of_all(partitioners.get(topic, Partitioner.MURMUR2) for topic in topics),
                 views=views_of(store),
+                changelog=changelog_topic(spec.application_id, store),
+                persistent=store.persistent,
             )
     placement = machine.placement
     for sub in spec.topology.global_subtopologies:
         (topic,) = sub.sources[0].topics
         stores |= {
             store.name: StoreMetadata(
-                store.name, store.kind, sub.id, 1, topic, topic, certain=True, views=views_of(store)
+                store.name,
+                store.kind,
+                sub.id,
+                1,
+                topic,
+                topic,
+                certain=True,
+                views=views_of(store),
+                changelog=topic,
+                persistent=store.persistent,
+                is_global=True,
             )
             for store in sub.stores
         }

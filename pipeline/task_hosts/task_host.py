@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -14,6 +15,7 @@ import pyarrow as pa
 from penstock.common.calls_at_once import CallsAtOnce
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.patience import Patience
 from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.rows import CHECKPOINT, DROPPED, OFFSET, READ
@@ -34,6 +36,7 @@ _RECORDS_PER_STEP = 1000
 _SMALLEST_COMMIT_BYTES = 8 << 20
 _CALL_THREADS = 64
 """Plain functions that call out at the same time, in one task."""
+_PATIENCE = Patience(60.0, lambda error: error)
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ class TaskRun:
         self._state_manager = StateManager(task_id, program, stores, self._collector, budget)
         # Records of a shuffle are numbered as they come; those of the topic will have the same numbers.
         self._state_manager.context.keeps_places = False
+        self._state_manager.context.failures.wait = _PATIENCE.wait
         self._state_manager.context.refuses_wall_clock = not settings.allow_wall_clock
         self._task = Task(
             self._state_manager,
@@ -334,8 +338,21 @@ class TaskRun:
             self._begun = True
 
     def _work(self) -> Iterator[pa.RecordBatch]:
-        while self._task.process(_RECORDS_PER_STEP, self._wall_ms) or self._task.finish_calls():
+        attempts = itertools.count(1)
+        while (
+            self._task.process(_RECORDS_PER_STEP, self._wall_ms)
+            or self._task.finish_calls()
+            or self._asks_serdes(attempts)
+        ):
             yield from self._drain_if_full()
+
+    def _asks_serdes(self, attempts: Iterator[int]) -> bool:
+        """Ask serdes again that could not answer. Returns False if no record waits for one."""
+        for _, error in self._task.waits_for_serdes.values():
+            _PATIENCE.wait(error, next(attempts))
+            self._task.ask_serdes()
+            return True
+        return False
 
     def commit(self) -> Iterator[pa.RecordBatch]:
         """Commit, so that caches release what they hold back."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.errors import RetriableError
 from penstock.common.log import logger
 from penstock.common.plain_json import number_of_numpy
 from penstock.common.serdes import Serde
@@ -71,6 +72,8 @@ def difference(serde: Serde[Any], value: Any, data: bytes) -> str:
     """
     try:
         back = serde.deserialize(data)
+    except RetriableError:
+        return ""  # it is unknown
     except Exception as error:
         return f"cannot be read back ({type(error).__name__}: {error})"
     try:

@@ -19,13 +19,14 @@ class Element:
     ``lineage``: tells apart the elements that one source record has led to. ``time``: stream time (ms) when the record
     arrived at the task; ``partition_time``: the largest timestamp of its partition before it. ``size``: its bytes,
     about. ``chain``: elements of the same chain run one after the other; None if it need not wait for any. ``same``:
-    elements with the same need only one call; None if it shares none. Other times are the host's, in ms.
+    elements with the same need only one call; None if it shares none. ``raw``: the source record as it was read, if a
+    handler of exceptions may ask for it. Other times are the host's, in ms.
     """
 
     __slots__ = (
         "chain", "deadline_ms", "ended_ms", "error", "followers", "headers", "key", "lineage", "number", "offset",
-        "partition_time", "result", "same", "size", "source", "started_ms", "state", "time", "timestamp", "tries",
-        "value",
+        "partition_time", "raw", "result", "same", "size", "source", "started_ms", "state", "time", "timestamp",
+        "tries", "value",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +62,7 @@ class Element:
         self.started_ms = 0.0
         self.ended_ms = 0.0
         self.deadline_ms = 0.0
+        self.raw: tuple[bytes | None, bytes | None] | None = None
         self.result: Any = None
         self.error: Exception | None = None
         self.followers: list[Element] | None = None

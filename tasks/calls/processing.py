@@ -9,7 +9,6 @@ from penstock.tasks.context import TaskContext
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.punctuation import PunctuationQueue
-from penstock.tasks.record_places import PlacedHeaders
 from penstock.tasks.record_queue import RecordQueue
 
 CallPunctuator = Callable[..., None]
@@ -70,7 +69,7 @@ class ProcessingWithCalls:
         for value, key, timestamp in zip(values, batch.keys[index:end], batch.timestamps[index:end], strict=True):
             headers = batch.headers[index] if batch.headers is not None else None
             if self._places_headers:
-                headers = PlacedHeaders(queue.partition, offsets[index], headers)
+                (headers,) = queue.placed(index, index + 1, [headers])
             context.headers = headers
             context.timestamp = timestamp
             calls.time = max(calls.time, timestamp)

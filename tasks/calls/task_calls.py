@@ -123,7 +123,8 @@ class TaskCalls:
             self.lineage = element.lineage
             if operator.machine.in_order:
                 self.observe(min([element.time, *self._oldest_times()]))
-            current = context.enter_held_back(element.source, element.offset, element.headers, element.timestamp)
+            place = element.source, element.offset
+            current = context.enter_held_back(*place, element.headers, element.timestamp, element.raw)
             try:
                 if element.state == DONE:
                     operator.emit(element)

@@ -48,7 +48,7 @@ def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
                 return
             put(row, new, timestamp, context.headers)
         except Exception as error:  # a serde that does not fit
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if at_once:
             update(key, new, old or 0, timestamp)
@@ -113,7 +113,7 @@ def _fold(
             # Only in a versioned store does a deletion have its own time; else it is logged at the record's.
             put(row, new, timestamp if new is None and not of_versions else newest, context.headers)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if at_once:
             update(key, new, old, newest)

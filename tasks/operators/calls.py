@@ -45,7 +45,7 @@ def _process_async(spec: ProcessAsync, wiring: Wiring) -> StreamEdge:
         try:
             records = _records(element.result)
         except Exception as error:
-            failed(error, name, element.key)
+            failed(error, name, element.key, element.value, element.timestamp)
             return
         headers, timestamp = context.headers, context.timestamp
         for record in records:
@@ -132,9 +132,9 @@ def _edge(
     if spec.with_context:
         arguments = _with_context(arguments, wiring)
     calls.operators.append(CallingOperator(wiring.name, machine, function, arguments, emit, _give_up(wiring)))
-    submit, source, chains, size = machine.submit, context.source, machine.chains_keys, _sizes()
+    submit, source, chains, size = machine.submit, context.place, machine.chains_keys, _sizes()
     last: object = None
-    number = 0
+    number, failures = 0, context.failures
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         nonlocal last, number
@@ -158,6 +158,8 @@ def _edge(
         )
         if same is not None:
             element.same = same(element)
+        if failures.raw_of is not None and partition is not None:
+            element.raw = context.raw() or failures.raw_of(partition, offset)
         submit(element)
 
     _hold_idle_time_back(machine, wiring)
@@ -201,7 +203,7 @@ def _give_up(wiring: Wiring) -> Callable[[Element], None]:
         if element.number >= 0:  # one that has shared a call has its error, too
             spent_ms = element.ended_ms - element.started_ms
             error.add_note(f"after {tried(element.tries)} in {spent_ms:,.0f} ms")
-        failed(error, name, element.key)
+        failed(error, name, element.key, element.value, element.timestamp)
 
     return run
 

@@ -38,7 +38,7 @@ def _deduplicate(spec: Deduplicate, wiring: Wiring) -> StreamEdge:
                 if is_duplicate(key if key_bytes is None else key_bytes(key), timestamp):
                     return
             except Exception as error:  # a serde that does not fit
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
         forward(key, value, timestamp)
 
@@ -65,7 +65,7 @@ def _deduplicate_by_id(spec: DeduplicateById, wiring: Wiring) -> StreamEdge:
                     if is_duplicate(key_and_id(raw, raw_id), timestamp):
                         return
             except Exception as error:
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
         forward(key, value, timestamp)
 

@@ -33,6 +33,7 @@ from penstock.topology.physical.operators.foreign_key import (
     SubscriptionReceive,
     SubscriptionSend,
 )
+from penstock.topology.processor_api.processor_wrapper import Change
 
 
 @closure_of(SubscriptionSend)
@@ -53,7 +54,7 @@ def _inner_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
             end = end_of(key) if new is None else murmur3_128(value_bytes(new)) + end_of(key)
             has_moved = now is not None and was is not None and moved(was, now)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, Change(new, old), timestamp)
             return
         begin = WITHOUT_HASH if new is None else WITH_HASH
         if now is None:
@@ -85,7 +86,7 @@ def _left_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
             end = end_of(key) if new is None else murmur3_128(value_bytes(new)) + end_of(key)
             has_moved = was is not None and (now is None or moved(was, now))
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, Change(new, old), timestamp)
             return
         begin = WITHOUT_HASH if new is None else WITH_HASH
         if has_moved:
@@ -132,7 +133,7 @@ def _receive(spec: SubscriptionReceive, wiring: Wiring) -> StreamEdge:
                 context.dropped_records += 1
                 return
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, value, timestamp)
 
@@ -160,7 +161,7 @@ def _join(spec: SubscriptionJoin, wiring: Wiring) -> StreamEdge:
                 return
             to, response = response_key(primary_key(value)), response_to(value, data)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(to, response, timestamp)
 
@@ -187,7 +188,7 @@ def _foreign_table_join(spec: ForeignTableJoin, wiring: Wiring) -> TableEdge:
                     data = b"" if new is None else value_bytes(new)
                 forward(response_key(row[begin:]), response_to(entry[0], data), timestamp)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, Change(new, old), timestamp)
 
     return latest_only(run, wiring.context, counted=True) if spec.of_versions else run
 
@@ -209,7 +210,7 @@ def _response_join(spec: ResponseJoin, wiring: Wiring) -> StreamEdge:
             other = other_of(data) if data else None
             joined = None if other is None and (not left or current is None) else joiner(current, other)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, joined, timestamp)
 

@@ -51,7 +51,7 @@ def _stream_global_table_join(spec: StreamGlobalTableJoin, wiring: Wiring) -> St
                     return
             joined = joiner(key, value, other) if with_key else joiner(value, other)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, joined, timestamp)
 

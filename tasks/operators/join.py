@@ -30,7 +30,7 @@ def _stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
                 return
             joined = joiner(key, value, other) if with_key else joiner(value, other)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, joined, timestamp)
 

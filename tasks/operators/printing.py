@@ -50,6 +50,6 @@ def _print(spec: Print, wiring: Wiring) -> StreamEdge:
         try:
             line(f"[{label}]: {mapper(key, value)}")
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
 
     return run

@@ -77,14 +77,14 @@ class TaskProcessor:
 
     def edge(self, context: TaskContext, record: Callable[[Any, Any, int, Headers], Any]) -> StreamEdge:
         """Returns the closure that passes records to ``process``."""
-        process, name = self.processor.process, self.name
+        process, name, failures = self.processor.process, self.name, context.failures
 
         def run(key: Any, value: Any, timestamp: int) -> None:
             context.timestamp = timestamp
             try:
                 process(record(key, value, timestamp, context.headers or NO_HEADERS))
             except Exception as error:
-                context.failed(error, name, key)
+                failures.in_operator(error, name, key, value, timestamp)
 
         return run
 

@@ -66,7 +66,7 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
         except Exception as error:
             if row_key is not None:
                 index.forget(row_key)  # what was half done is read again
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if emitted is not None and emitted.ms < observed.ms - span:
             assert emit is not None

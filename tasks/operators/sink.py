@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import count
 from operator import index
 from typing import Any, Protocol
 
-from penstock.common.errors import MissingTopicError, ProductionError
+from penstock.common.errors import MissingTopicError, ProductionError, RetriableError
+from penstock.common.handlers import SerializationExceptionOrigin
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
-from penstock.common.records import NO_HEADERS
+from penstock.common.records import NO_HEADERS, ProducerRecord
 from penstock.common.serdes import bound, why_refused
 from penstock.common.shown import shown_with_type
 from penstock.common.windowed_serdes import WindowedSerde
+from penstock.tasks.failures import is_explained
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.topology import SinkNode
 from penstock.topology.processor_api.processor import RecordContext, StreamPartitioner
@@ -49,27 +52,72 @@ def _serialize_and_send(
     """
     assert node.key_serde is not None
     assert node.value_serde is not None
-    send, context, name = wiring.sender(topic), wiring.context, wiring.name
+    send, context, name, failures = wiring.sender(topic), wiring.context, wiring.name, wiring.context.failures
     key_bytes = node.key_serde.serialize if wiring.undecoded_key is None else None
     value_bytes = node.value_serde.serialize if wiring.undecoded_value is None else None
+    refused = _refused(node, topic, wiring)
 
     def run(key: Any, value: Any, timestamp: int, partitions: Sequence[int] | None = None, /) -> None:
         try:
             raw_key = key if key is None or key_bytes is None else key_bytes(key)
-            if value is not None and value_bytes is not None:
-                value = value_bytes(value)
+            raw_value = value if value is None or value_bytes is None else value_bytes(value)
         except Exception as error:
-            context.not_serialized(error, _why(node, wiring, key, value, error), name, topic, wiring.readable_key(key))
+            written = refused(error, key, value, timestamp)
+            if written is None:
+                return
+            raw_key, raw_value = written
         try:
             if partitions is not None:
                 for partition in partitions:
-                    send(topic, raw_key, value, timestamp, context.headers, partition)
+                    send(topic, raw_key, raw_value, timestamp, context.headers, partition)
             elif partition_of is None or raw_key is None:
-                send(topic, raw_key, value, timestamp, context.headers)
+                send(topic, raw_key, raw_value, timestamp, context.headers)
             else:
-                send(topic, raw_key, value, timestamp, context.headers, partition_of(raw_key))
+                send(topic, raw_key, raw_value, timestamp, context.headers, partition_of(raw_key))
         except ProductionError as error:
-            context.not_sent(error, name)
+            failures.not_sent(error, name, ProducerRecord(topic, raw_key, raw_value), timestamp)
+
+    return run
+
+
+def _refused(
+    node: SinkNode, topic: str, wiring: Wiring
+) -> Callable[[Exception, Any, Any, int], tuple[bytes | None, bytes | None] | None]:
+    """Returns the function that decides about a result that a serde has refused. It returns the bytes after all if the
+    serde could not answer at first; None if the result is dropped."""
+    context = wiring.context
+    assert node.key_serde is not None
+    assert node.value_serde is not None
+    key_bytes = node.key_serde.serialize if wiring.undecoded_key is None else None
+    value_bytes = node.value_serde.serialize if wiring.undecoded_value is None else None
+
+    def asked_again(error: RetriableError, key: Any, value: Any) -> tuple[bytes | None, bytes | None] | Exception:
+        for attempt in count(1):
+            context.failures.wait(error, attempt)
+            try:
+                return (
+                    key if key is None or key_bytes is None else key_bytes(key),
+                    value if value is None or value_bytes is None else value_bytes(value),
+                )
+            except RetriableError as again:
+                error = again
+            except Exception as other:
+                return other
+        raise AssertionError("unreachable")
+
+    def run(error: Exception, key: Any, value: Any, timestamp: int) -> tuple[bytes | None, bytes | None] | None:
+        if isinstance(error, RetriableError):
+            answer = asked_again(error, key, value)
+            if not isinstance(answer, Exception):
+                return answer
+            error = answer
+        if is_explained(error):
+            raise error
+        origin, why = _why(node, wiring, key, value, error)
+        key, value = wiring.readable_key(key), wiring.readable_value(value)
+        record = ProducerRecord(topic, key, value, timestamp, context.headers or NO_HEADERS)
+        context.failures.unserializable(error, why, wiring.name, record, timestamp, origin)
+        return None
 
     return run
 
@@ -90,7 +138,7 @@ def _windowed_sink(node: SinkNode, topic: str, suffix_bytes: int, wiring: Wiring
 def _topic_choosing_sink(node: SinkNode, wiring: Wiring) -> StreamEdge:
     """A sink whose topics a user function chooses. A topic is looked up when it is first chosen, and then has a sink of
     its own: without the look-up, its absence would be found only after the producer's time-outs."""
-    topic_of, context, name = node.topic, wiring.context, wiring.name
+    topic_of, context, name, failed = node.topic, wiring.context, wiring.name, wiring.context.failures.in_operator
     assert not isinstance(topic_of, str)
     sinks: dict[str, StreamEdge] = {}
 
@@ -102,9 +150,10 @@ def _topic_choosing_sink(node: SinkNode, wiring: Wiring) -> StreamEdge:
                 wiring.collector.partitions(chosen)
                 sinks[chosen] = sink(bound_node, chosen, wiring)
         except MissingTopicError:
-            context.not_sent(ProductionError(_no_such_topic(chosen), key=wiring.readable_key(key)), name)
+            error = ProductionError(_no_such_topic(chosen), key=wiring.readable_key(key))
+            context.failures.not_sent(error, name, ProducerRecord(chosen, None, None), timestamp)
         except Exception as error:
-            context.failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         sinks[chosen](key, value, timestamp)
 
@@ -130,7 +179,7 @@ def _bound_to(topic: str, node: SinkNode) -> SinkNode:
 def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitioner, wiring: Wiring) -> StreamEdge:
     """A sink whose partitions a user function chooses."""
     send, partitions_of = _serialize_and_send(node, topic, wiring), wiring.collector.partitions
-    context, name = wiring.context, wiring.name
+    context, name, failed = wiring.context, wiring.name, wiring.context.failures.in_operator
 
     def choose(key: Any, value: Any) -> Sequence[int]:
         partitions = partitions_of(topic)
@@ -156,7 +205,7 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
         try:
             chosen = choose(key, value)
         except Exception as error:
-            context.failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if not chosen:
             logger(__name__).warning("Skipping record as partitioner returned empty partitions.", topic=topic)
@@ -167,9 +216,11 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
     return run
 
 
-def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception) -> str:
-    """Returns the refused part, key or value, with the serde that refused it and the type that the serde takes.
-    Serialises the key again, because the task ends here anyway."""
+def _why(
+    node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception
+) -> tuple[SerializationExceptionOrigin, str]:
+    """Returns the refused part, and a text that names it, with the serde that refused it and the type that the serde
+    takes. Serialises the key again to find out if that is the part."""
     assert node.key_serde is not None
     assert node.value_serde is not None
     option = node.written_by.serdes_in_words if node.written_by else "an option"
@@ -177,8 +228,10 @@ def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception)
         try:
             node.key_serde.serialize(key)
         except Exception as refused:
-            return f"key: {why_refused(node.key_serde, key, refused)}; pass the right serde by {option}"
-    return f"value: {why_refused(node.value_serde, value, error)}; pass the right serde by {option}"
+            why = f"key: {why_refused(node.key_serde, key, refused)}; pass the right serde by {option}"
+            return SerializationExceptionOrigin.KEY, why
+    why = f"value: {why_refused(node.value_serde, value, error)}; pass the right serde by {option}"
+    return SerializationExceptionOrigin.VALUE, why
 
 
 def _record_context(wiring: Wiring, timestamp: int) -> RecordContext:

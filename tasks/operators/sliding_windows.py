@@ -52,7 +52,7 @@ def _sliding_windows(spec: SlidingWindowAggregate, wiring: Wiring) -> StreamEdge
                 return
             late(key, raw, value, timestamp, close_time)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if emit is not None:
             emit(close_time)

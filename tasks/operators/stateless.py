@@ -38,7 +38,7 @@ def _filter_by_value(spec: Filter, wiring: Wiring) -> StreamEdge:
         try:
             keep = predicate(value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if keep:
             forward(key, value, timestamp)
@@ -47,7 +47,7 @@ def _filter_by_value(spec: Filter, wiring: Wiring) -> StreamEdge:
         try:
             drop = predicate(value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if not drop:
             forward(key, value, timestamp)
@@ -62,7 +62,7 @@ def _filter_with_key(spec: Filter, wiring: Wiring) -> StreamEdge:
         try:
             keep = predicate(key, value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if keep:
             forward(key, value, timestamp)
@@ -71,7 +71,7 @@ def _filter_with_key(spec: Filter, wiring: Wiring) -> StreamEdge:
         try:
             drop = predicate(key, value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if not drop:
             forward(key, value, timestamp)
@@ -100,7 +100,7 @@ def _map_values(spec: MapValues, wiring: Wiring) -> StreamEdge:
         try:
             value = mapper(value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, value, timestamp)
 
@@ -108,7 +108,7 @@ def _map_values(spec: MapValues, wiring: Wiring) -> StreamEdge:
         try:
             value = mapper(key, value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, value, timestamp)
 
@@ -124,11 +124,11 @@ def _map(spec: Map, wiring: Wiring) -> StreamEdge:
             pair = mapper(key, value)
             if type(pair) is not tuple or len(pair) != 2:
                 require_pair("map", "mapper", "return (key, value)", pair)
-            new_key, value = pair
+            new_key, new_value = pair
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
-        forward(new_key, value, timestamp)
+        forward(new_key, new_value, timestamp)
 
     return run
 
@@ -160,7 +160,7 @@ def _select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
         try:
             new_key = mapper(value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(new_key, value, timestamp)
 
@@ -168,7 +168,7 @@ def _select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
         try:
             new_key = mapper(key, value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(new_key, value, timestamp)
 
@@ -187,7 +187,7 @@ def _flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
                 if type(pair) is not tuple or len(pair) != 2:
                     require_pair("flat_map", "mapper", "return an iterable of pairs (key, value)", pair)
         except Exception as error:
-            failed(_explained(error, "flat_map", "an iterable of pairs (key, value)"), name, key)
+            failed(_explained(error, "flat_map", "an iterable of pairs (key, value)"), name, key, value, timestamp)
             return
         for new_key, new_value in pairs:
             forward(new_key, new_value, timestamp)
@@ -209,7 +209,7 @@ def _flat_map_values(spec: FlatMapValues, wiring: Wiring) -> StreamEdge:
         try:
             values = list(mapper(key, value) if with_key else mapper(value))
         except Exception as error:
-            failed(_explained(error, "flat_map_values", "an iterable of values"), name, key)
+            failed(_explained(error, "flat_map_values", "an iterable of values"), name, key, value, timestamp)
             return
         for each in values:
             forward(key, each, timestamp)
@@ -235,7 +235,7 @@ def _call(spec: Peek | ForEach, wiring: Wiring) -> StreamEdge:
         try:
             action(value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, value, timestamp)
 
@@ -243,7 +243,7 @@ def _call(spec: Peek | ForEach, wiring: Wiring) -> StreamEdge:
         try:
             action(key, value)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, value, timestamp)
 
@@ -270,7 +270,7 @@ def _branch(spec: Branch, wiring: Wiring) -> StreamEdge:
             try:
                 holds = predicate(value)
             except Exception as error:
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
             if holds:
                 edge(key, value, timestamp)
@@ -283,7 +283,7 @@ def _branch(spec: Branch, wiring: Wiring) -> StreamEdge:
             try:
                 holds = predicate(key, value)
             except Exception as error:
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
             if holds:
                 edge(key, value, timestamp)

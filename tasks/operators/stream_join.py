@@ -38,7 +38,7 @@ def _join_window(spec: JoinWindow, wiring: Wiring) -> StreamEdge:
         try:
             put(key if key_bytes is None else key_bytes(key), value, timestamp, timestamp)
         except Exception as error:  # a serde that does not fit
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
 
     return run
 
@@ -64,13 +64,13 @@ def _stream_stream_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
                 latest if latest > 0 else 0,
             )
         except Exception as error:  # a serde that does not fit
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         for time, other, _ in found:
             try:
                 result = joined(key, value, other)
             except Exception as error:
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
             forward(key, result, time if time > timestamp else timestamp)
 
@@ -111,14 +111,14 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
                 row = key if key_bytes is None else key_bytes(key)
                 found = find(row, max(timestamp - before_ms, 0), latest)
             except Exception as error:  # a serde that does not fit
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
         for time, other, _ in found:
             try:
                 matched(row, not left, time, timestamp)
                 result = joined(key, value, other)
             except Exception as error:
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
             forward(key, result, max(time, timestamp))
         if found or not outer:
@@ -129,7 +129,7 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
                 return
             result = joined(key, value, None)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, result, timestamp)
 
@@ -170,7 +170,7 @@ def _closed(spec: StreamStreamJoin, waiting: OuterJoinStateStore, wiring: Wiring
             try:
                 result = joiner(key, *values) if with_key else joiner(*values)
             except Exception as error:
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 continue
             forward(key, result, time)
 
@@ -200,13 +200,13 @@ def _stream_self_join(spec: StreamSelfJoin, wiring: Wiring) -> StreamEdge:
             itself = join(key, value, value)
             found = find(row, max(timestamp - before_ms, 0), max(timestamp + after_ms, 0))
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         for time, other, _ in found:
             try:
                 result = join(key, value, other)
             except Exception as error:
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
             forward(key, result, max(time, timestamp))
         for time, other, _ in find(row, max(timestamp - after_ms, 0), max(timestamp + before_ms, 0)):
@@ -216,7 +216,7 @@ def _stream_self_join(spec: StreamSelfJoin, wiring: Wiring) -> StreamEdge:
             try:
                 result = join(key, other, value)
             except Exception as error:
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
             forward(key, result, max(time, timestamp))
         if pending:

@@ -12,6 +12,7 @@ from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.table import Getter
 from penstock.tasks.wiring import Store, TableEdge, Wiring
 from penstock.topology.physical.operators.suppress import Suppress, SuppressGetter
+from penstock.topology.processor_api.processor_wrapper import Change
 
 
 @closure_of(Suppress)
@@ -40,7 +41,7 @@ def _suppress(spec: Suppress, wiring: Wiring) -> TableEdge:
             time = key.window.end if by_window else timestamp
             put(row, time, old, new, timestamp, context.headers, *source(), key)
         except Exception as error:  # a serde that does not fit
-            refused(error, name, key)
+            refused(error, name, key, Change(new, old), timestamp)
             return
         due = observed.ms - wait_ms
         while order and order[0][0] <= due:

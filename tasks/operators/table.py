@@ -24,6 +24,7 @@ from penstock.topology.physical.operators.table import (
     TableToStream,
 )
 from penstock.topology.physical.operators.table_join import TableJoinGetter
+from penstock.topology.processor_api.processor_wrapper import Change
 
 Getter = Callable[[Any], Entry]
 """From a key, in the form in which the node that looks receives it, to the table's entry: value and timestamp.
@@ -63,7 +64,7 @@ def _table_source(spec: TableSource, wiring: Wiring) -> StreamEdge:
             entry = get(row) if with_old else None
             put(row, value, timestamp, context.headers)
         except Exception as error:  # a serde that does not fit
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if at_once:
             update(key, value, None if entry is None else entry[0], timestamp)
@@ -115,7 +116,7 @@ def _transformed(
             new = transform(key, new)
             old = transform(key, old) if send_old_values else None
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, Change(new, old), timestamp)
             return
         if not (skip_nothing and old is None and new is None):
             forward(key, new, old, timestamp)

@@ -18,6 +18,7 @@ from penstock.topology.physical.operators.table_aggregate import (
     TableGroupBy,
     TableReduce,
 )
+from penstock.topology.processor_api.processor_wrapper import Change as Update
 
 _NOTHING = None, None
 
@@ -47,7 +48,7 @@ def _table_group_by(spec: TableGroupBy, wiring: Wiring) -> TableEdge:
             old_key, removed = _NOTHING if old is None else group_of(key, old)
             same = removed is not None and added is not None and same_group(old_key, new_key)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, Update(new, old), timestamp)
             return
         if same:
             forward(new_key, (added, removed), timestamp)
@@ -141,7 +142,7 @@ def _folded(fold: Callable[[Any, Any, Any, Any], Any], send_old_values: bool, wi
             # Only in a versioned store does a deletion have its own time; else it is logged at the record's.
             put(row, new, timestamp if new is None and not of_versions else newest, context.headers)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, Update(*change), timestamp)
             return
         if at_once:
             update(key, new, old, newest)

@@ -12,6 +12,7 @@ from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.operators.versions import latest_only
 from penstock.tasks.wiring import TableEdge, Wiring
 from penstock.topology.physical.operators.table_join import TableJoinGetter, TableJoinMerge, TableTableJoin
+from penstock.topology.processor_api.processor_wrapper import Change
 
 
 @closure_of(TableTableJoin)
@@ -52,16 +53,17 @@ def _table_table_join(spec: TableTableJoin, wiring: Wiring) -> TableEdge:
                 if entry[1] > timestamp:
                     timestamp = entry[1]
                 joins_nothing = keeps_other
+            value, before = new, old
             if new is not None or joins_nothing:
-                new = joiner(other, new) if reversed else joiner(new, other)
+                value = joiner(other, new) if reversed else joiner(new, other)
             if not send_old_values:
-                old = None
+                before = None
             elif old is not None or joins_nothing:
-                old = joiner(other, old) if reversed else joiner(old, other)
+                before = joiner(other, old) if reversed else joiner(old, other)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, Change(new, old), timestamp)
             return
-        forward(key, new, old, timestamp)
+        forward(key, value, before, timestamp)
 
     return latest_only(run, context, counted=True) if spec.of_versions else run
 
@@ -81,7 +83,7 @@ def _table_join_merge(spec: TableJoinMerge, wiring: Wiring) -> TableEdge:
         try:
             put(key if key_bytes is None else key_bytes(key), new, timestamp, context.headers)
         except Exception as error:  # a serde that does not fit
-            failed(error, name, key)
+            failed(error, name, key, Change(new, old), timestamp)
             return
         if at_once:
             update(key, new, old, timestamp)

@@ -16,6 +16,7 @@ from penstock.tasks.operators.table import Getter
 from penstock.tasks.operators.updates import materialize
 from penstock.tasks.wiring import TableEdge, Wiring
 from penstock.topology.physical.operators.transform_values import TableTransformValues, TransformValuesGetter
+from penstock.topology.processor_api.processor_wrapper import Change
 from penstock.topology.processor_api.value_transformer import ValueTransformerWithKey, ValueTransformerWithKeySupplier
 
 
@@ -61,12 +62,12 @@ def _table_transform_values(spec: TableTransformValues, wiring: Wiring) -> Table
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
         context.timestamp = timestamp
         try:
-            new = transform(key, new)
-            old = transform(key, old) if send_old_values else None
+            value = transform(key, new)
+            before = transform(key, old) if send_old_values else None
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, Change(new, old), timestamp)
             return
-        forward(key, new, old, timestamp)
+        forward(key, value, before, timestamp)
 
     return run
 

@@ -10,6 +10,7 @@ from penstock.common.windows import Window
 from penstock.state.versioned.store import VersionedStateStore
 from penstock.tasks.operators.versions import forward_versions
 from penstock.tasks.wiring import Store, TableEdge, Wiring
+from penstock.topology.processor_api.processor_wrapper import Change
 
 WindowedUpdate = Callable[[Any, Window, Any, Any, int], None]
 """(key as the node receives it, window, new value, old value or None, timestamp)"""
@@ -82,7 +83,7 @@ def materialize(
         try:
             new = transform(key, new)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, Change(new, old), timestamp)
             return
         deletes = skip_nothing and new is None
         try:
@@ -92,7 +93,7 @@ def materialize(
                 return
             put(row, new, timestamp, context.headers)
         except Exception as error:  # a serde that does not fit
-            refused(error, name, key)
+            refused(error, name, key, Change(new, old), timestamp)
             return
         if at_once:
             update(key, new, None if entry is None else entry[0], timestamp)

@@ -30,7 +30,7 @@ def join_as_of(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
                 return
             joined = joiner(key, value, other) if with_key else joiner(value, other)
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         forward(key, joined, timestamp)
 
@@ -65,7 +65,13 @@ def _buffered_stream_table_join(spec: BufferedStreamTableJoin, wiring: Wiring) -
             context.dropped_records += 1
             return
         if key is None:
-            failed(ValueError("a record without a key cannot wait in a join with a grace period"), name, key)
+            failed(
+                ValueError("a record without a key cannot wait in a join with a grace period"),
+                name,
+                key,
+                value,
+                timestamp,
+            )
             return
         if buffer.is_too_late(timestamp):
             join(key, value, timestamp)
@@ -76,7 +82,7 @@ def _buffered_stream_table_join(spec: BufferedStreamTableJoin, wiring: Wiring) -
             if timestamp > observed.ms:
                 observed.ms = timestamp
         except Exception as error:
-            failed(error, name, key)
+            failed(error, name, key, value, timestamp)
             return
         if buffer.has_due:
             let_go()

@@ -71,7 +71,7 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
                 # A deletion has no time of its own: it is logged at the record's.
                 put(row, new, timestamp if new is None else newest, context.headers)
             except Exception as error:
-                failed(error, name, key)
+                failed(error, name, key, value, timestamp)
                 return
             if start > newest_start:
                 newest_start = start

@@ -118,6 +118,7 @@ def _wrapped(spec: Wrapped, wiring: Wiring) -> Edge:
     hosted = _Hosted(spec, wiring)
     wiring.processors.append(hosted)
     process, context, name = hosted.processor.process, wiring.context, wiring.name
+    failed = context.failures.in_operator
     make = cast("Any", fixed_key_record if spec.fixed_key else Record)
 
     def run(key: Any, value: Any, *rest: Any) -> None:
@@ -128,6 +129,6 @@ def _wrapped(spec: Wrapped, wiring: Wiring) -> Edge:
                 value = Change(value, rest[0])
             process(make(key, value, timestamp, context.headers or NO_HEADERS))
         except Exception as error:
-            context.failed(error, name, key)
+            failed(error, name, key, value, timestamp)
 
     return run

@@ -293,7 +293,7 @@ def test_after_a_start_behind_records_that_retention_has_deleted_what_is_late_st
     loop = rig.running(epoch=2)
     settle(loop)
     ((hosted),) = loop._tasks.values()
-    assert hosted.status(loop._consumer, RestoreFigures(), 0.0).lost_records == 2
+    assert hosted.status(loop._consumer, RestoreFigures(), 0.0, 0).lost_records == 2
     rig.commit(loop)
     assert rig.committed() == 4, "the next start must not find the lost position again"
     rig.send([("in", "a", "late", 60_001), ("in", "c", "3", 9_200_000)])

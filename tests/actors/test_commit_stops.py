@@ -63,3 +63,18 @@ def test_an_actor_reports_how_long_its_commits_kept_records_waiting(tmp_path: Pa
     asked = loop.status()
     loop.step()
     assert asked.result().commit_stops.commits == 1
+
+
+def test_the_pauses_of_the_last_minute_are_reported_by_themselves() -> None:
+    clock = Seconds()
+    watch = CommitStopMeter(clock)
+    for waited in (3.0, 0.002, 0.004, 0.003):
+        watch.stop()
+        clock.now += waited
+        watch.finished(True)
+        clock.now += 25.0
+    found = watch.summary()
+    assert (round(found.minute_p50_ms, 6), round(found.minute_max_ms, 6)) == (4.0, 4.0), "two of the last 60 s"
+    assert found.per_commit_max_ms == 3000.0
+    clock.now += 60.0
+    assert watch.summary().minute_max_ms == 0.0

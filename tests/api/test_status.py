@@ -43,6 +43,16 @@ def test_records_that_retention_deleted_unread_are_reported_for_each_task(client
     assert [task.lost_records for task in body.tasks] == [0, None, 4]
 
 
+def test_what_is_wrong_is_said_in_sentences_the_worst_first(client: httpx.Client, read_side: FakeReadSide) -> None:
+    read_side.current = replace(read_side.current, waiting="no broker answers")
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert [(each.level, each.sentence) for each in body.findings] == [
+        ("fault", "No broker answers"),
+        ("warning", "1 of 3 tasks restores: 9 records to go, about 1.5 s"),
+    ]
+    assert [task.behind_s for task in body.tasks] == [None, None, None]
+
+
 def test_the_progress_of_a_restore_and_its_remaining_time_are_reported(client: httpx.Client) -> None:
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     restoring, unreported, running = body.tasks

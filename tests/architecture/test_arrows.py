@@ -32,9 +32,10 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
     "topology": {
         "dsl": {"logical", "physical", "options", "processor_api"},
         "logical": {"physical", "options", "processor_api"},
-        "physical": {"options", "processor_api"},
+        "physical": {"options", "processor_api", "picture"},
         "options": {"processor_api"},
         "processor_api": set(),
+        "picture": set(),
     },
     "state": {
         "buffers": {"write_buffer", "rows"},

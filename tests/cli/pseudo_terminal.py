@@ -53,6 +53,10 @@ class OnTerminal:
         """Types ``keys``: the terminal turns Ctrl-C into SIGINT for all processes in the foreground."""
         os.write(self._master, keys)
 
+    def resize(self, lines: int, columns: int) -> None:
+        """Changes the size of the window."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
     def wait(self, timeout_s: float = 120) -> int:
         """Returns the exit code when everything that was written has been read."""
         code = self.process.wait(timeout_s)

@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
+from penstock.common.errors import ConfigError
+from tests.architecture.sources import ROOT
 
 PROGRAM = """
 import penstock as ps
@@ -46,3 +48,34 @@ def test_json_has_nodes_edges_topics_and_changelogs(target: str) -> None:
     names = {node["name"] for node in sub["nodes"]}
     assert all(set(node["parents"]) <= names for node in sub["nodes"] if "parents" in node)
     assert [(store["name"], store["changelog"]) for store in sub["stores"]] == [("counts", "app-counts-changelog")]
+
+
+def test_the_picture_in_the_readme_is_what_the_command_draws_now() -> None:
+    result = CliRunner().invoke(app, ["describe", "examples.word_count:app", "--format", "svg"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == (ROOT / "docs" / "pictures" / "word-count.svg").read_text()
+    assert 'src="docs/pictures/word-count.svg"' in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("form", "begin"),
+    [
+        ("text", "Topologies:\n"),
+        ("json", '{\n  "application_id": "app"'),
+        ("svg", "<svg "),
+        ("mermaid", "flowchart TD\n"),
+    ],
+)
+def test_a_topology_is_printed_in_four_forms(target: str, form: str, begin: str) -> None:
+    result = CliRunner().invoke(app, ["describe", target, "--format", form])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(begin)
+    assert result.stdout.endswith("\n")
+
+
+def test_json_is_asked_for_in_either_way_and_not_together_with_another_form(target: str) -> None:
+    one, other = (CliRunner().invoke(app, ["describe", target, *how]) for how in (["--json"], ["--format", "json"]))
+    assert one.stdout == other.stdout
+    refused = CliRunner().invoke(app, ["describe", target, "--json", "--format", "svg"])
+    assert isinstance(refused.exception, ConfigError)
+    assert "--json and --format svg ask for two forms" in str(refused.exception)

@@ -143,7 +143,7 @@ def test_it_shows_which_actors_keep_standbys_of_a_task_and_their_lag() -> None:
     assert "standbys" not in text(LiveView(), status, 1.0)
 
 
-@pytest.mark.parametrize(("rate", "left"), [(10.0, "10/s, 8 s"), (0.1, "0/s, 13 min"), (0.0, "77 to go ")])
+@pytest.mark.parametrize(("rate", "left"), [(10.0, "10/s, 7.7 s"), (0.1, "0/s, 13 min"), (0.0, "77 to go ")])
 def test_a_restoring_task_shows_its_rate_and_its_remaining_time(rate: float, left: str) -> None:
     status = snapshot(0, TaskState.RESTORING)
     (actor,) = status.actors

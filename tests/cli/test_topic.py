@@ -290,12 +290,12 @@ class Offsets:
 )  # fmt: skip
 def test_reading_begins_at_an_offset_that_is_there(start: str, offset: int) -> None:
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
-    assert positions(start, partitions, Offsets()) == dict.fromkeys(partitions, offset)
+    assert positions("--from", start, partitions, Offsets()) == dict.fromkeys(partitions, offset)
 
 
 def test_an_unknown_beginning_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"'yesterday': neither beginning nor end.*2026-11-21T09:30"):
-        positions("yesterday", [], Offsets())
+        positions("--from", "yesterday", [], Offsets())
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -139,6 +140,12 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
         (tmp_path / "elsewhere").mkdir()
         one = penstock(tmp_path / "elsewhere", "query", it.application_id, "counts", "a", "--json", **address)
         assert json.loads(one.stdout) == {"key": "a", "value": 3, "timestamp": 1001}, one.stderr
+        assert_watched(it, json.loads(penstock(tmp_path, "top", it.application_id, "--json", **address).stdout))
+        (counts,) = json.loads(penstock(tmp_path, "stores", it.application_id, "--json", **address).stdout)
+        assert (counts["name"], counts["changelog"]) == ("counts", f"{it.application_id}-counts-changelog")
+        assert [(each["task_id"], each["state"], each["lag"]) for each in counts["partitions"]] == [
+            ("1_0", "running", 0), ("1_1", "running", 0)
+        ]  # fmt: skip
         unknown = penstock(tmp_path, "query", it.application_id, "nope", "a", **address)
         assert unknown.returncode == 1
         assert "its stores: counts" in unknown.stderr
@@ -148,6 +155,15 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
     gone = penstock(tmp_path, "status", it.application_id, **address)
     assert gone.returncode == 1
     assert "does not run in the Ray cluster at" in gone.stderr
+
+
+def assert_watched(it: WordCount, top: dict[str, Any]) -> None:
+    assert top["findings"][0]["level"] == "ok", top["findings"]
+    assert top["findings"][0]["sentence"].startswith("All is well: 4 tasks on ")
+    assert [each["task_id"] for each in sorted(top["tasks"], key=lambda each: each["task_id"])] == [
+        "0_0", "0_1", "1_0", "1_1"
+    ]  # fmt: skip
+    assert all(each["behind_s"] == 0 and each["lag"] == 0 for each in top["tasks"])
 
 
 @pytest.mark.long

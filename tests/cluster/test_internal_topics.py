@@ -53,6 +53,14 @@ def chain(*hops: str, repartition: Mapping[str, int | None], groups: Iterable[It
 WORD_COUNT = chain("lines", "words-repartition", "out", repartition={"words-repartition": None})
 
 
+def test_an_absent_topic_for_dead_letters_is_an_error_that_names_it_and_the_command() -> None:
+    letters = {"errors.dead.letter.queue.topic.name": "letters"}
+    create = "penstock topic create letters"
+    with pytest.raises(MissingTopicError, match=rf"'letters' \(for dead letters\)[\s\S]*{create}"):
+        plan_topics(WORD_COUNT, config(**letters), {"lines": 3, "out": 1})
+    assert plan_topics(WORD_COUNT, config(**letters), {"lines": 3, "out": 1, "letters": 1}).tasks
+
+
 def test_word_count_has_a_repartition_topic_and_a_changelog_with_as_many_partitions_as_the_source() -> None:
     plan = plan_topics(WORD_COUNT, config(), {"lines": 3, "out": 1})
     assert {topic.name: topic.partitions for topic in plan.internal} == {

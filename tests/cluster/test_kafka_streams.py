@@ -49,6 +49,12 @@ def test_a_serde_that_is_missing_is_reported_before_anything_starts() -> None:
         KafkaStreams(builder.build(), {"application.id": "app"})
 
 
+def test_a_notebook_shows_its_topology_with_the_names_of_its_internal_topics() -> None:
+    shown = KafkaStreams(counting(), {"application.id": "app"})._repr_html_()
+    assert "<title>Topology of app</title>" in shown
+    assert "changelog app-counts-changelog" in shown
+
+
 async def _async_listener(new: ApplicationState, old: ApplicationState) -> None:
     """Nobody would await it."""
 

@@ -46,14 +46,14 @@ def test_the_operator_the_function_and_the_variable_that_cannot_travel_are_named
 
 
 def test_a_value_of_the_configuration_that_cannot_travel_is_named_by_its_key() -> None:
-    class Handler:
+    class Handler(ps.ProcessingExceptionHandler):
         lock = threading.Lock()
 
         def __init__(self) -> None:
             self.held = threading.Lock()
 
-        def __call__(self, error: ps.RecordError) -> ps.HandlerResponse:
-            return ps.HandlerResponse.FAIL
+        def handle_error(self, context: ps.ErrorHandlerContext, record: object, error: Exception) -> ps.Response:
+            return ps.Response.fail()
 
     entries = {"processing.exception.handler": Handler()}
     with pytest.raises(ConfigError, match=r"configuration key 'processing\.exception\.handler' cannot be pickled"):

@@ -12,9 +12,16 @@ import pytest
 from ray import cloudpickle
 
 from penstock.common.config import OPTIMIZATIONS, PREFIXES, StreamsConfig
-from penstock.common.errors import ConfigError, RecordError
+from penstock.common.errors import ConfigError
 from penstock.common.extractors import FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp
-from penstock.common.handlers import HandlerResponse, LogAndContinue, LogAndFail
+from penstock.common.handlers import (
+    DefaultProductionExceptionHandler,
+    DeserializationExceptionHandler,
+    ErrorHandlerContext,
+    LogAndContinue,
+    LogAndFail,
+    Response,
+)
 from penstock.common.serdes import Serdes
 
 CALLED_PER_RECORD = [
@@ -22,6 +29,8 @@ CALLED_PER_RECORD = [
     "deserialization.exception.handler",
     "processing.exception.handler",
 ]
+
+HANDLERS = ["deserialization.exception.handler", "processing.exception.handler", "production.exception.handler"]
 
 pickler: Any = cloudpickle  # Ray's has no types
 
@@ -54,6 +63,8 @@ def refusal(key: str, value: object) -> str:
         ("repartition.purge.interval.ms", 30_000),
         ("windowstore.changelog.additional.retention.ms", 86_400_000),
         ("topology.optimization", frozenset()),
+        ("errors.dead.letter.queue.topic.name", None),
+        ("processing.exception.handler.global.enabled", False),
     ],
 )
 def test_the_default_is_that_of_kafka_streams(key: str, default: object) -> None:
@@ -66,6 +77,7 @@ def test_the_default_is_that_of_kafka_streams(key: str, default: object) -> None
         ("default.timestamp.extractor", FailOnInvalidTimestamp),
         ("deserialization.exception.handler", LogAndFail),
         ("processing.exception.handler", LogAndFail),
+        ("production.exception.handler", DefaultProductionExceptionHandler),
     ],
 )
 def test_a_bad_record_ends_the_application_by_default_as_in_kafka_streams(key: str, kind: type) -> None:
@@ -98,6 +110,7 @@ def test_only_the_application_id_is_required() -> None:
         ("commit_interval_ms", "commit.interval.ms"),
         ("application.ids", "application.id"),
         ("default.deserialization.exception.handler", "deserialization.exception.handler"),
+        ("default.production.exception.handler", "production.exception.handler"),
         ("cache.max.bytes.buffering", "statestore.cache.max.bytes"),
         ("topology.optimisation", "topology.optimization"),
     ],
@@ -121,13 +134,8 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
         ("client.tag.zone", "'rack.aware.assignment.tags'"),
         ("probing.rebalance.interval.ms", "as soon as its standby has caught up"),
         ("task.assignor.class", "docs/NOT_YET.md"),
-        ("production.exception.handler", "no such handler yet"),
-        ("default.production.exception.handler", "no such handler yet"),
         ("uncaught.exception.handler", "set_uncaught_exception_handler"),
         ("group.protocol", "assigns the tasks"),
-        ("processing.exception.handler.global.enabled", "it is always on"),
-        ("errors.dead.letter.queue.topic.name", "no dead letter queue yet"),
-        ("log.summary.interval.ms", "'penstock status'"),
         ("task.timeout.ms", "however long"),
         ("rocksdb.config.setter", "'statestore.memory.max.bytes'"),
     ],
@@ -260,12 +268,22 @@ def test_a_path_may_come_as_text() -> None:
     assert config({"state.dir": "/var/lib/app"}).state_dir == Path("/var/lib/app")
 
 
-@pytest.mark.parametrize("key", CALLED_PER_RECORD)
-def test_a_handler_that_is_called_per_record_may_be_a_function(key: str) -> None:
-    def mine(*_: object) -> HandlerResponse:
-        return HandlerResponse.RESUME
+def test_an_extractor_may_be_a_function() -> None:
+    def mine(*_: object) -> int:
+        return 0
 
-    assert value_of(key, config({key: mine})) is mine
+    assert config({"default.timestamp.extractor": mine}).default_timestamp_extractor is mine
+
+
+@pytest.mark.parametrize("key", HANDLERS)
+@pytest.mark.parametrize("value", [None, "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler", print])
+def test_a_handler_is_an_object_of_its_class(key: str, value: object) -> None:
+    assert "an object of a class derived from " in refusal(key, value)
+
+
+def test_a_handler_of_another_kind_is_refused() -> None:
+    wanted = "ProductionExceptionHandler is expected"
+    assert wanted in refusal("production.exception.handler", LogAndContinue())
 
 
 @pytest.mark.parametrize("key", CALLED_PER_RECORD)
@@ -277,9 +295,9 @@ def test_a_class_in_place_of_its_object_is_refused_before_the_first_bad_record(k
     )
 
 
-@pytest.mark.parametrize("key", CALLED_PER_RECORD)
-@pytest.mark.parametrize("value", [None, "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler", 1])
-def test_an_object_that_cannot_be_called_is_no_handler(key: str, value: object) -> None:
+@pytest.mark.parametrize("value", [None, "org.apache.kafka.streams.processor.WallclockTimestampExtractor", 1])
+def test_an_object_that_cannot_be_called_is_no_extractor(value: object) -> None:
+    key = "default.timestamp.extractor"
     assert refusal(key, value) == f"configuration key {key!r}: a callable is expected (got {value!r})"
 
 
@@ -378,12 +396,12 @@ def test_the_users_mapping_may_change_afterwards() -> None:
     assert checked.client_entries("consumer.") == {"a": 1}
 
 
-class Tolerant:
+class Tolerant(DeserializationExceptionHandler):
     def __init__(self, limit: int) -> None:
         self.limit = limit
 
-    def __call__(self, error: RecordError) -> HandlerResponse:
-        return HandlerResponse.RESUME if (error.offset or 0) < self.limit else HandlerResponse.FAIL
+    def handle_error(self, context: ErrorHandlerContext, record: object, error: Exception) -> Response:
+        return Response.resume() if context.offset < self.limit else Response.fail()
 
 
 def test_a_configuration_travels_whole() -> None:

@@ -28,6 +28,13 @@ def test_a_link_leads_to_the_page_that_shows_its_file(path: str, link: str, expe
     assert adapted(f"See [this]({link}).", path) == f"See [this]({expected})."
 
 
+def test_an_image_of_html_is_found_where_the_site_has_it() -> None:
+    image = '<img src="{}" width="420" alt="(a picture)">'
+    assert adapted(image.format("docs/pictures/a.svg"), "README.md") == image.format("docs/pictures/a.svg")
+    adapted_to_site = adapted(image.format("docs/pictures/word-count.svg"), "README.md")
+    assert adapted_to_site == image.format("pictures/word-count.svg")
+
+
 def test_what_looks_like_a_link_in_code_is_none() -> None:
     text = "```\n[a](../README.md)\n```\n"
     assert adapted(text, "docs/JOINS.md") == text

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from docsite import examples_page
 from docsite.reference import public_names
 from tests.architecture.sources import ROOT
 
@@ -83,3 +84,11 @@ def test_the_search_works_on_pages_that_are_opened_as_files(site: Path) -> None:
 def test_every_public_name_has_its_place_in_the_reference(site: Path) -> None:
     pages = "".join(page.read_text() for page in (site / "reference").glob("*.html"))
     assert [path for path in public_names().values() if f'id="{path}"' not in pages] == []
+
+
+def test_every_example_is_shown_with_its_purpose_and_its_results(site: Path) -> None:
+    page = (site / "EXAMPLES.html").read_text()
+    for path in examples_page.programs():
+        assert f'href="source/examples/{path.name}.html"' in page
+        assert (site / "source" / "examples" / f"{path.name}.html").exists()
+    assert page.count("<pre>") >= len(list((ROOT / "examples" / "outputs").glob("*.txt")))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
-from penstock.common.errors import MissingTopicError, ProductionError
+from penstock.common.errors import MissingTopicError, ProductionError, RecordRefusedError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.measures import LATENCY_BOUNDS_MS, Sent
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import SENT_NOW, RecordBatch
 from penstock.common.topics import NewTopic
-from penstock.kafka.contracts import BEGINNING, Mark, RecordConsumer, RecordProducer
+from penstock.kafka.contracts import BEGINNING, Mark, RecordConsumer, RecordProducer, RefusedRecord
 from penstock.kafka.counting import RECORD_OVERHEAD
 from tests import waiting
 from tests.kafka.conftest import Rig
@@ -197,8 +197,68 @@ def test_a_record_larger_than_the_topic_allows_is_noticed_at_flush(rig: Rig, eve
 
 def test_a_record_larger_than_any_topic_allows_is_refused_at_once(rig: Rig) -> None:
     topic = rig.topic()
-    with closing(rig.clients.producer()) as producer, pytest.raises(ProductionError, match="large"):
-        producer.send(topic, b"big", b"x" * 3_000_000, 1)
+    with closing(rig.clients.producer()) as producer:
+        with pytest.raises(RecordRefusedError, match="large") as refused:
+            producer.send(topic, b"big", b"x" * 3_000_000, 1)
+        assert not refused.value.late
+        assert producer.take_refused() == []
+
+
+def test_each_record_that_the_broker_refuses_is_handed_over_whole(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(max_message_bytes="1000")
+    large = [RefusedRecord(topic, 0, b"big", b"x" * 1500), RefusedRecord(topic, 0, None, b"y" * 1600)]
+    with closing(rig.clients.producer()) as producer:
+        found: list[RefusedRecord] = []
+
+        def refused() -> bool:
+            with suppress(RecordRefusedError):
+                producer.flush(0.05)
+            found.extend(producer.take_refused())
+            return len(found) == 2
+
+        for record in large:
+            producer.send(topic, record.key, record.value, 7, [("trace", b"7")], 0)
+        eventually(refused, "both refusals")
+        assert found == large
+        with pytest.raises(RecordRefusedError, match=topic) as raised:
+            producer.poll()
+        assert raised.value.late
+        eventually(lambda: producer.give_up(0.2), "the end of what was queued")
+        producer.send(topic, b"small", b"x", 1)
+        eventually(lambda: producer.flush(0.2), "the delivery")
+        assert producer.take_refused() == []
+
+
+def test_a_broker_refuses_a_batch_as_a_whole_and_each_record_of_it_is_handed_over(
+    real: Rig, eventually: Eventually
+) -> None:
+    """So a record may be among them that is not at fault: see ``refused_records.py``."""
+    topic = real.topic(max_message_bytes="1000")
+    with closing(real.clients.producer()) as producer:
+        producer.send(topic, b"first", b"", 1, None, 0)
+        eventually(lambda: producer.flush(0.2), "the delivery")
+        for key, value in ((b"a", b"small"), (b"b", b"x" * 5000), (b"c", b"small")):
+            producer.send(topic, key, value, 1, None, 0)
+        found: list[RefusedRecord] = []
+
+        def refused() -> bool:
+            with suppress(RecordRefusedError):
+                producer.flush(0.05)
+            found.extend(producer.take_refused())
+            return len(found) == 3
+
+        eventually(refused, "the refusals")
+        assert [record.key for record in found] == [b"a", b"b", b"c"]
+
+
+def test_records_that_are_refused_are_forgotten_with_the_rest(rig: Rig, eventually: Eventually) -> None:
+    topic = rig.topic(max_message_bytes="1000")
+    with closing(rig.clients.producer()) as producer:
+        producer.send(topic, b"big", b"x" * 5000, 1)
+        with pytest.raises(RecordRefusedError):
+            eventually(lambda: producer.flush(0.2), "the refusal")
+        eventually(lambda: producer.give_up(0.2), "the end of what was queued")
+        assert producer.take_refused() == []
 
 
 def test_partitions_are_counted_and_an_unknown_topic_is_named(rig: Rig) -> None:

@@ -6,10 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import RecordError
-from penstock.common.handlers import HandlerResponse
+from penstock.common.handlers import (
+    DeserializationExceptionHandler,
+    ErrorHandlerContext,
+    ProcessingExceptionHandler,
+    Response,
+)
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.common.records import Headers, RecordBatch
+from penstock.common.records import Headers, Record, RecordBatch
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import open_task_stores
@@ -75,15 +79,23 @@ class Collector:
         return [each for each in sent if topic in (None, each.topic)]
 
 
-class Resume:
-    """An exception handler that drops the records, and keeps the errors."""
+class Caught(NamedTuple):
+    """The arguments of a call of an exception handler."""
+
+    context: ErrorHandlerContext
+    record: Record[Any, Any] | None
+    error: Exception
+
+
+class Resume(DeserializationExceptionHandler, ProcessingExceptionHandler):
+    """An exception handler that drops the records, and keeps what it was asked about."""
 
     def __init__(self) -> None:
-        self.errors: list[RecordError] = []
+        self.caught: list[Caught] = []
 
-    def __call__(self, error: RecordError) -> HandlerResponse:
-        self.errors.append(error)
-        return HandlerResponse.RESUME
+    def handle_error(self, context: ErrorHandlerContext, record: Record[Any, Any] | None, error: Exception) -> Response:
+        self.caught.append(Caught(context, record, error))
+        return Response.resume()
 
 
 def raw(value: Any) -> bytes | None:

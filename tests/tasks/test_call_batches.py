@@ -119,7 +119,7 @@ def test_results_go_to_their_records_and_the_bad_one_to_the_handler() -> None:
     one, calls = bench(upper, {"processing.exception.handler": handler}, max_records=10)
     found = play(one, calls, ("k", "a", 0), ("k", "bad", 0), ("k", "c", 0))
     assert found == [b"A", b"C"]
-    assert [error.offset for error in handler.errors] == [1]
+    assert [caught.context.offset for caught in handler.caught] == [1]
 
 
 def test_arrow_tables_have_the_fields_of_dicts_as_columns() -> None:

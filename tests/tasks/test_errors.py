@@ -11,13 +11,12 @@ import pytest
 
 from penstock.common.errors import (
     ProcessingError,
-    RecordError,
     SerializationError,
     StateStoreCorruptError,
     TopologyError,
     UnknownStateStoreError,
 )
-from penstock.common.handlers import LogAndFail
+from penstock.common.handlers import ErrorHandlerContext, ProcessingExceptionHandler, Response
 from penstock.common.records import Record
 from penstock.common.serdes import Serdes
 from penstock.state.stores import Stores
@@ -27,6 +26,7 @@ from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Grouped, Joined, Produced
 from penstock.topology.processor_api.processor import Processor, ProcessorContext, PunctuationType
+from penstock.topology.processor_api.processor_wrapper import Change
 from tests.tasks.bench import STRINGS, Bench, Resume, values
 
 STRING_OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())
@@ -153,10 +153,14 @@ class TestUserFunctions:
         sent = [each for each in bench.feed("in", *ROWS) if each.topic == "out"]
         assert values(sent) == ["fine", "also", "last"]
         assert bench.dropped == 1
-        (error,) = handler.errors
-        assert error.operator is not None
-        assert error.operator.startswith(name)
-        assert error.offset == 2
+        (caught,) = handler.caught
+        assert caught.context.processor_node_id.startswith(name)
+        assert (caught.context.offset, caught.context.timestamp) == (2, 12)
+        assert caught.record is not None
+        assert caught.record.key in ("k3", b"k3")  # bytes where no user function asks for keys
+        assert caught.record.value == (Change("bad", None) if kind.startswith("table ") else "bad")
+        assert caught.record.timestamp == 12
+        assert (caught.context.source_raw_key, caught.context.source_raw_value) == (b"k3", b"bad")
         assert bench.offset("in") == 4
 
     def test_a_reducer_that_raises_leaves_the_aggregate_as_it_was(self) -> None:
@@ -167,7 +171,8 @@ class TestUserFunctions:
         bench = Bench(builder, {"processing.exception.handler": handler})
         sent = bench.feed("in", ("k", "a", 1), ("k", "bad", 2), ("k", "b", 3))
         assert values([each for each in sent if each.topic == "out"]) == ["a", "ab"]
-        assert [(error.offset, error.operator or "") for error in handler.errors] == [(1, "KSTREAM-REDUCE-0000000001")]
+        (caught,) = handler.caught
+        assert (caught.context.offset, caught.context.processor_node_id) == (1, "KSTREAM-REDUCE-0000000001")
 
     def test_records_forwarded_before_the_error_stay_sent(self) -> None:
         builder = StreamsBuilder()
@@ -282,24 +287,24 @@ class TestProcessors:
         through.map_values(lambda v: explode(v), named="lower").to("out", STRING_OUT)
         bench = Bench(builder, {"processing.exception.handler": handler})
         bench.feed("in", ("k", "bad", 1), ("k", "ok", 2))
-        assert [error.operator for error in handler.errors] == ["lower"]
+        assert [caught.context.processor_node_id for caught in handler.caught] == ["lower"]
         assert bench.dropped == 1
 
     def test_an_error_below_that_fails_is_not_offered_again_to_the_handler(self) -> None:
-        asked: list[RecordError] = []
-        resume = Resume()
+        asked: list[str] = []
 
-        def only_upper(error: RecordError) -> Any:
-            asked.append(error)
-            return resume(error) if error.operator == "upper" else LogAndFail()(error)
+        class OnlyUpper(ProcessingExceptionHandler):
+            def handle_error(self, context: ErrorHandlerContext, record: Any, error: Exception) -> Response:
+                asked.append(context.processor_node_id)
+                return Response.resume() if context.processor_node_id == "upper" else Response.fail()
 
         builder = StreamsBuilder()
         builder.stream("in", STRINGS).process(Passing, named="upper").map_values(lambda v: explode(v), named="lower")
-        bench = Bench(builder, {"processing.exception.handler": only_upper})
+        bench = Bench(builder, {"processing.exception.handler": OnlyUpper()})
         bench.add("in", ("k", "bad", 1))
         with pytest.raises(ProcessingError, match="operator lower"):
             bench.run()
-        assert len(asked) == 1
+        assert asked == ["lower"]
 
     def test_a_corrupt_store_is_not_an_error_of_the_user_function(self) -> None:
         def read_corrupt(context: Any, record: Record[Any, Any]) -> None:
@@ -329,9 +334,11 @@ class TestProcessors:
         bench = self.punctuating(clock, {"processing.exception.handler": handler})
         bench.feed("in", ("k", "v", 50))
         bench.task.punctuate(50)
-        (error,) = handler.errors
-        assert isinstance(error.__cause__, LookupError)
-        assert (error.operator, error.topic, error.offset) == ("ticker", None, None)
+        (caught,) = handler.caught
+        assert isinstance(caught.error, LookupError)
+        context = caught.context
+        assert (context.processor_node_id, context.topic, context.partition, context.offset) == ("ticker", None, -1, -1)
+        assert (context.timestamp, caught.record) == (50, None)
         assert bench.dropped == 1
 
     def test_a_punctuator_that_raises_ends_the_task_by_default(self) -> None:

@@ -252,7 +252,7 @@ def test_an_unknown_version_is_an_error() -> None:
     it = Bench(program(), {"processing.exception.handler": resume})
     it.feed(REGISTRATION, ("f", b"\x02\x03" + bytes(21)))
     it.feed(RESPONSE, ("k", b"\x01" + bytes(17)))
-    assert [str(error).split(",")[0].split(": ")[-1] for error in resume.errors] == [
+    assert [str(caught.error).split(",")[0] for caught in resume.caught] == [
         "a subscription has version 2",
         "a response has version 1",
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from penstock.common.extractors import FailOnInvalidTimestamp
-from penstock.common.handlers import LogAndFail
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.tasks.context import TaskContext
@@ -18,9 +17,9 @@ A, B, C, D = (TopicPartition(topic, 0) for topic in "abcd")
 
 
 def group_of(*partitions: TopicPartition, idle_ms: int = 0) -> PartitionGroup:
-    context = TaskContext("app", TaskId(0, 0), LogAndFail())
+    context = TaskContext("app", TaskId(0, 0))
     source = Source("t", Part(None), Part(None), FailOnInvalidTimestamp(), lambda key, value, timestamp: None, "s")
-    queues = {each: RecordQueue(each, source, LogAndFail(), context) for each in partitions}
+    queues = {each: RecordQueue(each, source, context, False) for each in partitions}
     return PartitionGroup(queues, idle_ms)
 
 

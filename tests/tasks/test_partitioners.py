@@ -99,7 +99,7 @@ def test_partitions_that_are_not_there_are_an_error_and_nothing_is_sent(choice: 
     resume = Resume()
     bench = Bench(builder, {"processing.exception.handler": resume}, partitions=4)
     assert bench.feed("in", ("k", choice)) == []
-    assert (bench.dropped, len(resume.errors)) == (1, 1)
+    assert (bench.dropped, len(resume.caught)) == (1, 1)
 
 
 @pytest.mark.parametrize(("choice", "partition"), [(3, 3), (None, None), ({2}, 2)])

@@ -231,7 +231,7 @@ def test_a_joiner_that_raises_drops_its_record_if_the_handler_decides_so() -> No
     bench = Bench(joined("left_join", joiner=picky), {"processing.exception.handler": resume})
     bench.feed("left", ("k", "bad", 5), ("l", "good", 5))
     assert out(bench.feed("right", ("k", "b", 6), ("x", "c", 50))) == [("l", "good+None", 5)]
-    assert [str(each.operator) for each in resume.errors] == ["KSTREAM-OUTEROTHER-0000000005"]
+    assert [each.context.processor_node_id for each in resume.caught] == ["KSTREAM-OUTEROTHER-0000000005"]
 
 
 def test_names_of_operators_stores_and_topics() -> None:

@@ -165,4 +165,4 @@ def test_a_joiner_that_raises_is_named_with_its_record_and_may_be_passed_over() 
     bench.commit()
     bench.feed("a", ("k", 1, 1), ("l", 4, 1))
     assert [number(each.value) for each in bench.commit() if each.topic == "out"] == [2]
-    assert len(resume.errors) == bench.dropped == 1
+    assert len(resume.caught) == bench.dropped == 1

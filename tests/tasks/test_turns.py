@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common.errors import ProcessingError, RecordError
+from penstock.common.errors import RecordError
 from penstock.tasks import turns
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from tests.tasks.bench import LONGS, STRINGS, Bench, Resume, Row, values
@@ -105,9 +105,9 @@ def test_an_error_names_the_record_that_is_current(turns_taken: list[int]) -> No
     bench.add("right", *[("key", f"right-{number}", 5) for number in range(40)], offset=2000)
     bench.run()
     assert turns_taken
-    (error,) = dropped.errors
-    assert isinstance(error, ProcessingError)
-    assert (error.topic, error.offset) == ("right", 2007)
+    ((context, _, error),) = dropped.caught
+    assert isinstance(error, ValueError)
+    assert (context.topic, context.offset, context.source_raw_value) == ("right", 2007, b"right-7")
     assert len(bench.collector.take()) == 79
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.common.errors import ConfigError, DeserializationError, ProcessingError
 from penstock.common.extractors import FailOnInvalidTimestamp
-from penstock.common.handlers import LogAndFail
+from penstock.common.handlers import LogAndFail, ProcessingExceptionHandler
 from penstock.common.records import Record, RecordMetadata
 from penstock.common.serdes import Serde, Serdes
 from penstock.common.windowed_serdes import WindowedSerdes
@@ -188,11 +188,15 @@ def test_an_error_reports_the_key_as_users_know_it_although_the_function_is_not_
 
 
 def test_a_handler_that_forgets_to_answer_drops_nothing() -> None:
+    class Forgetful(ProcessingExceptionHandler):
+        def handle_error(self, context: Any, record: Any, error: Exception) -> Any:
+            return None
+
     builder = StreamsBuilder()
     builder.stream("in", STRINGS).map_values(lambda value: 1 // 0)
-    bench = Bench(builder, {"processing.exception.handler": lambda error: None})
+    bench = Bench(builder, {"processing.exception.handler": Forgetful()})
     bench.add("in", ("k", "v", 1))
-    with pytest.raises(ConfigError, match="returned None: return HandlerResponse"):
+    with pytest.raises(ConfigError, match="Forgetful returned None: return Response"):
         bench.run()
     assert bench.dropped == 0
 
@@ -254,9 +258,12 @@ def test_text_that_nobody_looks_at_is_checked_when_it_enters_and_dropped_as_if_i
     bad = (broken, "v", 2) if part == "key" else ("k", broken, 2)
     sent = bench.feed("in", ("ä", "v", 1), bad, (None, "w", 3), ("c", None, 4), offset=7)
     assert [each.value for each in sent if each.topic == "out"] == [b"v", b"w", None]
-    assert [type(error) for error in handler.errors] == [DeserializationError]
-    assert f"the {part} cannot be decoded: UnicodeDecodeError" in str(handler.errors[0])
-    assert (handler.errors[0].topic, handler.errors[0].offset) == ("in", 8)
+    ((context, record, error),) = handler.caught
+    assert isinstance(error, UnicodeDecodeError)
+    assert (context.topic, context.offset, context.timestamp) == ("in", 8, 2)
+    assert record is not None
+    assert (record.key, record.value) == (context.source_raw_key, context.source_raw_value)
+    assert broken in (record.key, record.value)
     assert bench.dropped == 3, "it, and what a count drops: the null key and the null value"
     assert [key for key, _ in bench.buffer("counts").scan(None, None)] == ["ä".encode()]
 
@@ -273,7 +280,7 @@ def test_text_that_nobody_looks_at_ends_the_task_by_default(part: str) -> None:
 def test_halves_of_a_character_in_two_keys_do_not_make_one() -> None:
     handler = Resume()
     copying(Serdes.string(), handler).feed("in", (b"\xc3", "v", 1), (b"\xa4", "v", 2))
-    assert [error.offset for error in handler.errors] == [0, 1]
+    assert [caught.context.offset for caught in handler.caught] == [0, 1]
 
 
 def test_bytes_need_not_be_text() -> None:

@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ProcessingError, TopologyError
+from penstock.common.errors import TopologyError
 from penstock.common.records import Record, RecordMetadata
 from penstock.common.serdes import Serdes
 from penstock.state.stores import Stores
@@ -142,7 +142,7 @@ def test_aggregates_and_streams_can_be_kept_in_versioned_stores() -> None:
 
 
 def test_operators_of_the_latest_values_do_not_see_late_updates() -> None:
-    context = TaskContext("app", None, None)  # type: ignore[arg-type]  # neither is asked for
+    context = TaskContext("app", None)  # type: ignore[arg-type]  # it is not asked for
     seen: list[Any] = []
     edge = latest_only(lambda *update: seen.append(update), context, counted=True)
     edge("k", "a", None, 1)
@@ -189,8 +189,8 @@ def test_without_a_grace_of_its_own_length_a_record_leaves_with_the_next_one() -
 def test_a_record_without_a_key_cannot_wait() -> None:
     bench = joined(left=True, grace_ms=10)
     assert out(bench, (None, "1", 50), ("k", "2", 50), ("k", "3", 60)) == [(b"2/None", 50)]
-    (error,) = bench.program.config.processing_exception_handler.errors
-    assert isinstance(error, ProcessingError)
+    ((_, _, error),) = bench.program.config.processing_exception_handler.caught
+    assert isinstance(error, ValueError)
     assert "a record without a key cannot wait in a join with a grace period" in str(error)
 
 

@@ -313,8 +313,6 @@ def test_a_punctuator_is_checked_when_it_is_scheduled(punctuator: Any) -> None:
     ("key", "count"),
     [
         ("default.timestamp.extractor", 4),
-        ("processing.exception.handler", 1),
-        ("deserialization.exception.handler", 1),
     ],
 )
 def test_functions_of_the_configuration_are_checked_when_the_program_starts(key: str, count: int) -> None:
@@ -325,6 +323,20 @@ def test_functions_of_the_configuration_are_checked_when_the_program_starts(key:
         ps.TopologyTestDriver(builder.build(), {key: of_arity(count + 1)})
     with pytest.raises(ConfigError, match=f"^{key} must be a plain function; wait is async"):
         ps.TopologyTestDriver(builder.build(), {key: wait})
+
+
+@pytest.mark.parametrize("key", ["deserialization", "processing", "production"])
+def test_the_methods_of_a_handler_are_checked_when_the_program_starts(key: str) -> None:
+    class Short(ps.DeserializationExceptionHandler, ps.ProcessingExceptionHandler, ps.ProductionExceptionHandler):
+        def handle_error(self, context: Any, error: Any) -> Any:  # type: ignore[override]
+            raise AssertionError
+
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
+    with pytest.raises(
+        ConfigError, match=rf"^{key}.exception.handler takes f\(context, record, error\); yours takes 2"
+    ):
+        ps.TopologyTestDriver(builder.build(), {f"{key}.exception.handler": Short()})
 
 
 def supplied(function: Callable[..., Any]) -> Callable[[Any], Any]:

@@ -27,6 +27,7 @@ RIGHT = sorted(file.name for file in (HERE / "right").glob("*.py"))
 WRONG = sorted(file.name for file in (HERE / "wrong").glob("*.py"))
 PAGES = (
     "README.md",
+    "docs/BAD_RECORDS.md",
     "docs/JOINS.md",
     "docs/PROCESSORS.md",
     "docs/PROGRAMS.md",

@@ -78,6 +78,12 @@ def _written(topology: Topology) -> set[str]:
     return {node.topic for node in sinks if isinstance(node.topic, str)}
 
 
+def _letters(config: StreamsConfig) -> set[str]:
+    """Returns the topic for dead letters: a bad record is not skipped before its letter is written."""
+    topic = config.errors_dead_letter_queue_topic_name
+    return set() if topic is None else {topic}
+
+
 def _count(topic: str, counts: Mapping[str, int], existing: Mapping[str, int]) -> int:
     return counts[topic] if topic in counts else existing[topic]
 
@@ -86,6 +92,7 @@ def _check_known(topology: Topology, config: StreamsConfig, existing: Mapping[st
     """Raises BrokerUnreachableError if Kafka has no metadata of a needed topic now, as just after its creation."""
     application_id, subs = config.application_id, topology.subtopologies
     needed = {topic for sub in subs for topic in _topics(sub)} | _written(topology) | set(topology.global_topics)
+    needed |= _letters(config)
     needed |= {internal_topic(application_id, name) for name in topology.repartition_topics}
     needed |= {changelog_topic(application_id, store) or "" for sub in subs for store in sub.stores}
     if unknown := sorted(topic for topic in needed if existing.get(topic) == 0):
@@ -98,10 +105,12 @@ def _check_known(topology: Topology, config: StreamsConfig, existing: Mapping[st
 def _check_external(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> None:
     read = {topic for sub in topology.every_subtopology for topic in _topics(sub)}
     written = _written(topology)
-    missing = sorted((read | written) - set(topology.repartition_topics) - set(existing))
+    missing = sorted((read | written | _letters(config)) - set(topology.repartition_topics) - set(existing))
     if not missing:
         return
-    uses = ", ".join(f"{topic!r} ({'read' if topic in read else 'written'})" for topic in missing)
+    of_letters = dict.fromkeys(_letters(config), "for dead letters")
+    use = of_letters | dict.fromkeys(written, "written") | dict.fromkeys(read, "read")
+    uses = ", ".join(f"{topic!r} ({use[topic]})" for topic in missing)
     commands = "\n".join(
         f"  penstock topic create {topic} --partitions 4 --bootstrap-servers {config.bootstrap_servers}"
         for topic in missing

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, TopologyError
@@ -18,6 +18,9 @@ from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder, is_restorable
 from penstock.topology.physical.operators.operator import Operator
 from penstock.topology.processor_api.processor import StreamPartitioner, TopicNameExtractor
+
+if TYPE_CHECKING:
+    from penstock.topology.physical.description import TopologyDescription
 from penstock.topology.processor_api.processor_wrapper import require_wrapper
 
 
@@ -135,11 +138,17 @@ class Topology:
     generated_names: frozenset[str] = field(default=frozenset(), compare=False)
     """The names of its stores and repartition topics that the user has not given."""
 
-    def describe(self) -> str:
-        """Returns the text of Kafka Streams' ``Topology.describe()``, to the letter."""
+    def describe(self) -> TopologyDescription:
+        """Returns the text of Kafka Streams' ``Topology.describe()``, to the letter, which also has its parts."""
         from penstock.topology.physical.description import describe
 
         return describe(self)
+
+    def _repr_html_(self) -> str:
+        """Returns its picture: notebooks show it for a topology at the end of a cell."""
+        from penstock.topology.physical.pictures import html_of
+
+        return html_of(self)
 
     @property
     def as_value(self) -> Topology:

@@ -85,4 +85,4 @@ store = ps.Stores.key_value_store_builder(ps.Stores.in_memory_key_value_store("s
 topology.add_state_store(store, "Shout").connect_processor_and_state_stores("Shout", "lengths")
 topology.add_global_store(store, "G", "all", "Keep", Shout, key_serde=TEXT, value_serde=TEXT)
 topology.add_read_only_state_store(store, "R", "rates", "KeepRates", Shout)
-assert_type(topology.describe(), str)
+assert_type(topology.describe(), ps.TopologyDescription)

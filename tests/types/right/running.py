@@ -94,7 +94,7 @@ assert_type(lengths.process(lambda: Seen(), "seen"), ps.KStream[str, ps.ValueAnd
 
 topology = builder.build({"topology.optimization": "all"})
 assert_type(topology, ps.Topology)
-assert_type(topology.describe(), str)
+assert_type(topology.describe(), ps.TopologyDescription)
 
 with ps.TopologyTestDriver(topology) as driver:
     source = driver.create_input_topic("lines", ps.Serdes.string(), ps.Serdes.string())

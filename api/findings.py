@@ -1,0 +1,223 @@
+"""Says in sentences what is wrong with an application, or that all is well: for ``penstock top`` and the live page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.cluster.read_side import (
+    ActorStatus,
+    ApplicationState,
+    ApplicationStatus,
+    RolloutPhase,
+    TaskState,
+    TaskStatus,
+)
+from penstock.cluster.watchers.found_partitioners import parted_topics
+from penstock.common.ids import TaskId
+from penstock.common.metric_names import TASK, THREAD
+from penstock.common.shown import counted, seconds_text
+
+BEHIND_S = 10.0
+"""Seconds from which a task counts as behind."""
+BUSY = 0.9
+"""Share of its time from which an actor, or a task, is called busy: it has no reserve to catch up."""
+_COMMITTING = 0.3
+_MOST_NAMED = 5
+
+
+class Level(Enum):
+    """The weight of a finding."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence about an application."""
+
+    level: Level
+    sentence: str
+
+
+def findings(status: ApplicationStatus) -> tuple[Finding, ...]:
+    """Returns what is wrong, the worst first; one finding of level ``OK`` if nothing is. Never empty."""
+    if (ended := _ended(status)) is not None:
+        return (ended,)
+    found = [*_faults(status), *_restoring(status), *_behind(status), *_warnings(status)]
+    found.sort(key=lambda each: each.level is not Level.FAULT)
+    return tuple(found) or (_well(status),)
+
+
+def share_of(actor: ActorStatus) -> float | None:
+    """Returns the share of its time, of the last half minute, that ``actor`` was busy with records, punctuators,
+    commits and polls; None before it has measured."""
+    shares = [_number(actor.measured.get((THREAD, f"{what}-ratio"))) for what in _WORK]
+    known = [share for share in shares if share is not None]
+    return min(1.0, sum(known)) if known else None
+
+
+def share_of_task(task: TaskStatus) -> float | None:
+    """Returns the share of the last half minute in which ``task`` was processing records; None if it is not known."""
+    return _number(task.measured.get((TASK, "process-ratio")))
+
+
+_WORK = ("process", "punctuate", "commit", "poll")
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, float) else float(value) if isinstance(value, int) else None
+
+
+def _ended(status: ApplicationStatus) -> Finding | None:
+    errors = status.error or next((actor.error for actor in status.actors if actor.error), None)
+    match status.state:
+        case ApplicationState.ERROR | ApplicationState.PENDING_ERROR:
+            ends = "has ended" if status.state.has_ended else "ends"
+            return Finding(Level.FAULT, f"The application {ends} with an error: {errors or 'no cause was reported'}")
+        case ApplicationState.NOT_RUNNING:
+            why = f"; it had ended with: {status.error}" if status.error else ""
+            return Finding(Level.WARNING, f"The application has stopped{why}")
+        case ApplicationState.PENDING_SHUTDOWN:
+            waits = f": {status.waiting}" if status.waiting else ""
+            return Finding(Level.WARNING, f"The application stops: its actors process and commit what they have{waits}")
+        case _:
+            return None
+
+
+def _faults(status: ApplicationStatus) -> Iterator[Finding]:
+    if status.waiting:
+        yield Finding(Level.FAULT, _sentence(status.waiting))
+    for actor in status.actors:
+        if actor.error:
+            yield Finding(Level.FAULT, f"Actor {actor.actor_id} has failed: {actor.error}")
+        if actor.without_lease:
+            why = "its lease has expired and the coordinator does not answer"
+            yield Finding(Level.FAULT, f"Actor {actor.actor_id} has stopped processing: {why}")
+    by_reason: dict[str, list[TaskId]] = {}
+    for task_id, why in sorted(status.unhosted.items()):
+        by_reason.setdefault(why, []).append(task_id)
+    for why, tasks in by_reason.items():
+        lack = "lacks" if len(tasks) == 1 else "lack"
+        yield Finding(Level.FAULT, f"{_of(len(tasks), status)} {lack} an actor ({_named(tasks)}): {why}")
+    for stuck in status.stuck:
+        yield Finding(Level.FAULT, _sentence(str(stuck)))
+    for topics in parted_topics(status.actors):
+        joined = f"different partitioners wrote {', '.join(topics)}, which are joined or merged"
+        yield Finding(Level.FAULT, f"Results are missing: {joined}")
+
+
+def _restoring(status: ApplicationStatus) -> Iterator[Finding]:
+    tasks = [task for _, task in _heard(status) if task.state in (TaskState.CREATED, TaskState.RESTORING)]
+    if not tasks:
+        return
+    remaining = sum(task.restore_remaining for task in tasks)
+    times = [task.restore_seconds_left for task in tasks if task.restore_remaining]
+    known = [left for left in times if left is not None]
+    left = f", about {seconds_text(max(known))}" if known and len(known) == len(times) else ""
+    restore = "restores" if len(tasks) == 1 else "restore"
+    to_go = f"{remaining:,} records to go{left}" if remaining else "about to begin"
+    yield Finding(Level.WARNING, f"{_of(len(tasks), status)} {restore}: {to_go}")
+
+
+def _behind(status: ApplicationStatus) -> Iterator[Finding]:
+    late = [
+        (actor, task)
+        for actor, task in _heard(status)
+        if task.state is TaskState.RUNNING and task.lag and (task.behind_s or 0.0) >= BEHIND_S
+    ]
+    if not late:
+        return
+    actor, slowest = max(late, key=lambda each: (each[1].behind_s or 0.0, each[1].lag))
+    are = "is" if len(late) == 1 else "are"
+    by = seconds_text(slowest.behind_s or 0.0)
+    sentence = f"{_of(len(late), status)} {are} behind by {by if len(late) == 1 else f'up to {by}'}"
+    if not status.paused:  # a pause has a finding of its own
+        sentence += f": {_why_behind(status, actor, slowest)}"
+    yield Finding(Level.WARNING, sentence)
+
+
+def _why_behind(status: ApplicationStatus, actor: ActorStatus, task: TaskStatus) -> str:
+    """Returns the reason that the measurements suggest, and what helps."""
+    name, busy = actor.actor_id, share_of(actor)
+    if busy is None:
+        return f"task {task.task_id} on {name} has {task.lag:,} records to read"
+    committing = _number(actor.measured.get((THREAD, "commit-ratio"))) or 0.0
+    if committing >= _COMMITTING:
+        return f"records of {name} wait for commits {committing:.0%} of the time (commit.interval.ms)"
+    if busy < BUSY:
+        waits = "waits for a broker, the coordinator or stores" if actor.waits else "its broker delivers slowly, or "
+        if not actor.waits:
+            waits += "it waits for records of another input" if len(task.lags) > 1 else "it has only begun"
+        return f"{name}, which has task {task.task_id}, is busy only {busy:.0%}: {waits}"
+    own = share_of_task(task) or 0.0
+    if own >= BUSY or len(actor.tasks) == 1:
+        return f"{name} is busy {busy:.0%} with task {task.task_id} alone: only more partitions, or less work, help it"
+    scaling = status.scaling
+    more = (
+        f"'penstock scale {status.application_id} {scaling.advised}' spreads them"
+        if scaling is not None and scaling.advised > len(status.actors)
+        else "more actors would share them"
+    )
+    return f"{name} is busy {busy:.0%} with {len(actor.tasks)} tasks: {more}"
+
+
+def _warnings(status: ApplicationStatus) -> Iterator[Finding]:
+    if status.paused:
+        resume = f"'penstock resume {status.application_id}' continues"
+        yield Finding(Level.WARNING, f"The application is paused: {resume}")
+    rollout = status.rollout
+    if rollout.phase is RolloutPhase.ROLLED_BACK:
+        back = f"version {rollout.last} was rolled back to version {rollout.generation}"
+        yield Finding(Level.WARNING, _sentence(f"{back}: {rollout.reason}"))
+    elif not rollout.phase.is_over:
+        sentence = f"Version {rollout.last} of the program is being rolled out: {rollout.phase.value}"
+        yield Finding(Level.WARNING, sentence)
+    failed = sorted((task.task_id, task.checkpoint_error) for _, task in _heard(status) if task.checkpoint_error)
+    if failed:
+        which = f"{_of(len(failed), status)} cannot store {'its' if len(failed) == 1 else 'their'} checkpoints"
+        yield Finding(Level.WARNING, f"{which}: {failed[0][1]}")
+    dropped = [(rate, task) for _, task in _heard(status) if (rate := _dropped(task)) > 0]
+    if dropped:
+        rate, task = sum(each for each, _ in dropped), max(dropped, key=lambda each: each[0])[1]
+        most = f"task {task.task_id} has dropped {task.dropped_records:,} so far"
+        yield Finding(Level.WARNING, f"Records are dropped, {rate:,.1f} per second: {most}; the log names them")
+
+
+def _dropped(task: TaskStatus) -> float:
+    return _number(task.measured.get((TASK, "dropped-records-rate"))) or 0.0
+
+
+def _well(status: ApplicationStatus) -> Finding:
+    if status.state is not ApplicationState.RUNNING:
+        return Finding(Level.WARNING, f"The application is {status.state.value}: its tasks are being assigned")
+    if not status.task_count:
+        return Finding(Level.WARNING, "The group gives this Ray cluster no tasks: other clusters have them all")
+    behind = [task.behind_s for _, task in _heard(status) if task.behind_s is not None]
+    busy = [share for actor in status.actors if (share := share_of(actor)) is not None]
+    parts = [f"{counted(status.task_count, 'task')} on {counted(len(status.actors), 'actor')}"]
+    if behind:
+        parts.append("no records wait" if max(behind) == 0 else f"at most {seconds_text(max(behind))} behind")
+    if busy:
+        parts.append(f"the busiest actor is busy {max(busy):.0%}")
+    return Finding(Level.OK, f"All is well: {', '.join(parts)}")
+
+
+def _heard(status: ApplicationStatus) -> Iterable[tuple[ActorStatus, TaskStatus]]:
+    """Each task of an actor that is not silent."""
+    return ((it, task) for it in status.actors if it.actor_id not in status.silent for task in it.tasks)
+
+
+def _of(count: int, status: ApplicationStatus) -> str:
+    return f"{count} of {counted(status.task_count, 'task')}"
+
+
+def _named(tasks: list[TaskId]) -> str:
+    return ", ".join(map(str, tasks[:_MOST_NAMED])) + (" …" if len(tasks) > _MOST_NAMED else "")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,111 @@
+"""The statuses that ``penstock top`` shows, from a process of their own.
+
+Ray ends a process that has lost its cluster for a minute, at once and without a word: the terminal would stay as
+``top`` has left it. So only this process connects to Ray; when it ends, another one takes its place.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+from penstock.cluster.read_side import ApplicationStatus
+from penstock.common.errors import ApplicationStateError
+
+_ASK_EVERY_S = 1.0
+_WAIT_S = 0.25
+_AGAIN_S = 5.0
+"""Time between two attempts to connect."""
+Answer = tuple[str, object]
+"""``status`` with a status; ``silent`` and ``gone`` with the reason; ``unconnected`` with the reason."""
+
+
+class SilentError(ApplicationStateError):
+    """There is no answer now, but there may be one later."""
+
+
+class StatusSource:
+    """Asks the coordinator of an application again and again. ``talk``: the function that does, in the process."""
+
+    def __init__(self, application: str, talk: Callable[[str, Connection], None] | None = None) -> None:
+        self._application = application
+        self._talk = talk or answer
+        self._answered = False
+        self._process: BaseProcess | None = None
+        self._answers: Connection | None = None
+
+    def __call__(self) -> ApplicationStatus:
+        """Returns the next status. Raises SilentError if none comes now, ApplicationStateError if none will."""
+        answers = self._answers or self._start()
+        try:
+            if not answers.poll(_WAIT_S):
+                raise SilentError  # nothing new
+            kind, content = answers.recv()
+        except (EOFError, OSError):
+            self.close()
+            raise SilentError("the connection to Ray is lost") from None
+        if isinstance(content, ApplicationStatus):
+            self._answered = True
+            return content
+        if kind == "gone" or (kind == "unconnected" and not self._answered):
+            raise ApplicationStateError(str(content))
+        raise SilentError(str(content))
+
+    def _start(self) -> Connection:
+        spawn = multiprocessing.get_context("spawn")
+        self._answers, sends = spawn.Pipe(duplex=False)
+        process = self._process = spawn.Process(target=self._talk, args=(self._application, sends), daemon=True)
+        process.start()
+        sends.close()
+        return self._answers
+
+    def close(self) -> None:
+        """End the process."""
+        if self._answers is not None:
+            self._answers.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        self._process = self._answers = None
+
+
+def answer(application: str, to: Connection) -> None:
+    """Send answers until nobody takes them. Ctrl-C is for the process that shows them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):  # the lines of Ray
+        os.dup2(nowhere, number)
+    from penstock.cluster.client import control
+    from penstock.cluster.ray_cluster import connections
+
+    try:
+        while True:
+            try:
+                connections.connect_to(application)
+                break
+            except ApplicationStateError as error:
+                to.send(("unconnected", str(error)))
+            time.sleep(_AGAIN_S)
+        while True:
+            to.send(_asked(lambda: control.require_status(application)))
+            time.sleep(_ASK_EVERY_S)
+    except (BrokenPipeError, ConnectionResetError):
+        return
+
+
+def _asked(ask: Callable[[], ApplicationStatus]) -> Answer:
+    from penstock.cluster.client.control import CoordinatorSilentError
+
+    try:
+        return "status", ask()
+    except CoordinatorSilentError as error:
+        return "silent", str(error)
+    except ApplicationStateError as error:
+        return "gone", str(error)
+    except Exception as error:  # of Ray: its cluster may be going away, or be busy
+        return "silent", f"{type(error).__name__}: {error}".splitlines()[0]

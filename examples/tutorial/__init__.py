@@ -1,0 +1,1 @@
+"""One program that grows, step by step: docs/TUTORIAL.md."""

@@ -1,0 +1,49 @@
+"""The commands of docs/START.md, on a real Kafka and a real Ray, show what the page shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+import penstock as ps
+from examples.tutorial.step_1_count import app as program
+from penstock.cli.main import app as commands
+from tests.architecture.sources import ROOT
+from tests.waiting import PATIENCE_S, eventually
+
+pytestmark = pytest.mark.submission
+
+SHOWN = dict(re.findall(r"^\$ (.*)\n((?:[^$`].*\n)*)", (ROOT / "docs" / "START.md").read_text(), re.MULTILINE))
+"""The output of each command of the page."""
+
+
+def test_the_first_program_gives_what_the_page_shows(
+    broker: str, ray_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP_SERVERS", broker)
+
+    def penstock(command: str, given: str | None = None) -> str:
+        return CliRunner().invoke(commands, command.split()[1:], given, catch_exceptions=False).stdout
+
+    send, read, query, curl = SHOWN
+    penstock("penstock topic create messages word-counts")
+    where = {"bootstrap.servers": broker, "state.dir": tmp_path, "application.server": "127.0.0.1:0"}
+    config = {"application.id": program.application_id, "commit.interval.ms": 1000, **where}
+    with ps.KafkaStreams(program.topology, config) as app:
+        app.wait_until_running(PATIENCE_S)
+        text = re.search(r"printf '(.*)'", send)
+        assert text is not None
+        assert penstock(send.partition(" | ")[2], text[1].replace("\\n", "\n")) == SHOWN[send]
+        eventually(lambda: penstock(read) == SHOWN[read], "the counts that the page shows")
+        _, store, word = query.split()[-3:]
+        assert f"{app.store(store).get(word)}\n" == SHOWN[query]
+        address = app.status().http_address
+        assert address is not None
+        answer = httpx.get(address + curl.partition(":8080")[2]).json()
+        shown = json.loads(SHOWN[curl])
+        assert answer | {"timestamp": 0} == shown | {"timestamp": 0}
