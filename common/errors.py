@@ -37,6 +37,11 @@
     └── TaskNotReadyError             a task restores or moves: ask again
         └── NotUpToBoundError         a store has not reached the demanded position yet: ask again
 
+One is no StreamsError: it is what a call out has raised, and the cause of a ProcessingError::
+
+    TimeoutError
+    └── CallTimeoutError              a call had no result in time: raise its time-out, or find out why it is slow
+
 Penstock's own parts use more StreamsErrors. Each is defined with the contract that raises it, and the other side of the
 contract handles it, so programs need not catch it::
 
@@ -324,3 +329,7 @@ class NotUpToBoundError(TaskNotReadyError):
     def __init__(self, message: str, position: Position = NOWHERE) -> None:
         super().__init__(message)
         self.position = position
+
+
+class CallTimeoutError(TimeoutError):
+    """A call out (``map_values_async`` and the like) had no result within the time-out of its operator."""

@@ -18,6 +18,7 @@ from penstock.common.errors import (
     ArchiveGapError,
     BrokerUnreachableError,
     BufferFullError,
+    CallTimeoutError,
     ConfigError,
     DeserializationError,
     InternalTopicError,
@@ -131,6 +132,7 @@ from penstock.topology.dsl.windowed_cogrouped_kstream import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
+from penstock.topology.options.calls import Breaker, Cache, CallOrder, Calls, Retry
 from penstock.topology.options.deduplicated import Deduplicated
 from penstock.topology.options.join_windows import JoinWindows
 from penstock.topology.options.materialized import Materialized, StoreType
@@ -142,6 +144,7 @@ from penstock.topology.options.suppressed import BufferConfig, EagerBufferConfig
 from penstock.topology.options.table_joined import TableJoined
 from penstock.topology.options.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from penstock.topology.physical.description import TopologyDescription
+from penstock.topology.processor_api.call_context import CallContext
 from penstock.topology.processor_api.connected_stores import ConnectedStoreProvider
 from penstock.topology.processor_api.fixed_key_processor import (
     ContextualFixedKeyProcessor,
@@ -189,9 +192,15 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "Breaker",
     "BrokerUnreachableError",
     "BufferConfig",
     "BufferFullError",
+    "Cache",
+    "CallContext",
+    "CallOrder",
+    "CallTimeoutError",
+    "Calls",
     "Cancellable",
     "Change",
     "CloseOptions",
@@ -283,6 +292,7 @@ __all__ = [
     "Response",
     "Result",
     "RetriableError",
+    "Retry",
     "RuleBrokenError",
     "RunningApplication",
     "Serde",

@@ -8,6 +8,8 @@ from typing import Any
 
 from penstock.common.graphs import reachable
 from penstock.common.serdes import Serde
+from penstock.tasks.calls.order import emits_in_order
+from penstock.tasks.calls.task_calls import TaskCalls
 from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector, SenderOf
@@ -45,9 +47,11 @@ def compose(
     global_stores: Mapping[str, Store],
     expiry: Expiry | None = None,
     sender_of: SenderOf | None = None,
+    calls: TaskCalls | None = None,
 ) -> Composed:
     """Make the closures of the nodes of ``program`` for one task. The ``stores`` are the task's own; all tasks share
-    the ``global_stores``. Tables whose rows expire are added to ``expiry``. ``sender_of``: see :class:`Task`."""
+    the ``global_stores``. Tables whose rows expire are added to ``expiry``, operators that call out to ``calls``.
+    ``sender_of``: see :class:`Task`."""
     nodes, children, undecoded = program.nodes, program.children, program.undecoded
     edges: dict[str, Edge] = {}
     processors: list[Hosted] = []
@@ -68,13 +72,11 @@ def compose(
             undecoded_key=undecoded.keys.get(node.name),
             undecoded_value=undecoded.values.get(node.name),
             hands_on_bytes=any(child.name in undecoded.keys for child in children[node.name]),
-            sink_key_serdes=tuple(
-                child.key_serde
-                for child in children[node.name]
-                if isinstance(child, SinkNode) and child.key_serde is not None
-            ),
+            sink_key_serdes=_sink_key_serdes(children[node.name]),
             sender_of=sender_of,
             cached_stores=cached_stores,
+            calls=calls,
+            emits_in_order=calls is not None and (calls.all_in_order or emits_in_order(node, children, program.stores)),
         )
         if isinstance(node, SinkNode):
             edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
@@ -89,9 +91,15 @@ def compose(
     def enter(source: SourceTopic) -> Source:
         return _source(source, [edges[child.name] for child in children[source.node]], undecoded)
 
+    if calls is not None:
+        calls.operators.reverse()  # they were composed from the sinks backwards
     sources = {topic: enter(source) for topic, source in program.sources.items()}
     prefetched = {topic: _reached_stores(source, children, stores) for topic, source in program.sources.items()}
     return Composed(sources, tuple(reversed(processors)), prefetched, enter)
+
+
+def _sink_key_serdes(children: Iterable[Node]) -> tuple[Serde[Any], ...]:
+    return tuple(each.key_serde for each in children if isinstance(each, SinkNode) and each.key_serde is not None)
 
 
 def _source(source: SourceTopic, edges: list[Edge], undecoded: Undecoded) -> Source:

@@ -128,12 +128,17 @@ class TaskContext:
         return self.headers.raw if isinstance(self.headers, PlacedHeaders) else None
 
     def enter_held_back(
-        self, source: TopicPartition | None, offset: int, headers: Headers | None, timestamp: int
+        self,
+        source: TopicPartition | None,
+        offset: int,
+        headers: Headers | None,
+        timestamp: int,
+        raw: tuple[bytes | None, bytes | None] | None = None,
     ) -> Context:
         """Make a record that was held back current, until :meth:`leave_held_back` is called with what this returns."""
         before = self.partition, self._cursor, self.headers, self.timestamp
         self.partition = source
-        self.headers = self._cursor = PlacedHeaders(source, offset, headers)
+        self.headers = self._cursor = PlacedHeaders(source, offset, headers, raw)
         self.timestamp = timestamp
         return before
 

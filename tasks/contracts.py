@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from penstock.common.records import Headers
 
@@ -44,3 +44,51 @@ class RecordCollector(Protocol):
 
     def partitions(self, topic: str) -> int:
         """Returns the number of partitions of ``topic``. Only sinks that choose partitions themselves ask for it."""
+
+
+class Call:
+    """One try of a call: ``function(*arguments)``, whose result may be awaitable. ``within_ms``: the time after which
+    the task gives it up. ``owner`` is the task's own note."""
+
+    __slots__ = ("arguments", "function", "owner", "within_ms")
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], within_ms: float, owner: Any) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.within_ms = within_ms
+        self.owner = owner
+
+
+class Finished(NamedTuple):
+    """A try that has ended: with ``result``, or with ``error``."""
+
+    call: Call
+    result: Any
+    error: Exception | None
+
+
+class CallRunner(Protocol):
+    """Runs the calls of one task. All methods are called from the task's thread, and none of them waits for a call,
+    unless the host runs each call to its end at once."""
+
+    def start(self, calls: Sequence[Call]) -> None:
+        """Begin these calls. They run at the same time, as far as their functions can."""
+
+    def cancel(self, calls: Iterable[Call]) -> None:
+        """Give up these calls. If one of them ends nevertheless, the task ignores it."""
+
+    def finished(self) -> Sequence[Finished]:
+        """Returns the calls that have ended since the last call of this method, in the order in which they did."""
+
+    def close(self) -> None:
+        """Give up all calls: the task ends."""
+
+
+class WaitingCallRunner(CallRunner, Protocol):
+    """A runner that can wait, for a host that lets each call end before the next record."""
+
+    def now_ms(self) -> float:
+        """Returns the time that the task's calls go by."""
+
+    def wait_until(self, due_ms: float) -> None:
+        """Wait until this time, or until a call has ended."""

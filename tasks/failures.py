@@ -137,7 +137,8 @@ class Failures:
     def _process(self, cause: Exception, node: str, record: Record[Any, Any] | None, timestamp: int) -> None:
         context, handler = self._context_of(node, timestamp), self._processing
         response = asked(handler, lambda: handler.handle_error(context, record, cause), cause, context)
-        what, key = f"{type(cause).__name__}: {cause}", None if record is None else record.key
+        notes = "".join(f", {note}" for note in getattr(cause, "__notes__", ()))
+        what, key = f"{type(cause).__name__}: {cause}{notes}", None if record is None else record.key
         self._carry_out(response, self._error(ProcessingError, what, context, key), cause)
         self.failed_records += 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import GeneratorType
@@ -224,14 +224,19 @@ class StateManager:
         """True if stores may be changed between :meth:`take_snapshot` and the end of :meth:`release_flushed`."""
         return all(store.takes_changes_while_committed for store in self._stores.values())
 
-    def take_snapshot(self, flushed_later: Container[str]) -> Iterator[None]:
+    def take_snapshot(
+        self, flushed_later: Container[str], settle: Callable[[], Generator[None, None, bool]] | None = None
+    ) -> Iterator[None]:
         """Begin a commit: move what was changed since the last one to the changelogs and downstream, except for the
         stores ``flushed_later``, which :meth:`flush_snapshot` flushes. Exhaust it; between two steps the stores may be
-        queried, but not written. Later changes belong to the next commit."""
+        queried, but not written. Later changes belong to the next commit. ``settle`` waits for what a flush has led to,
+        and returns True if there was anything, which may have changed stores."""
         batch = self._batch = self._task_stores.new_batch()
         later = flushed_later if self.takes_changes_while_committed else ()
         at_once = [store for name, store in self._stores.items() if name not in later]
         yield from self._flush_all(at_once, batch)
+        while settle is not None and (yield from settle()):
+            yield from self._flush_all(at_once, batch)
         self._frozen = [store for store in self._stores.values() if store.has_changes]
         for store in self._frozen:
             store.freeze()

@@ -6,11 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
 
+from penstock.common.calls_at_once import CallsAtOnce
 from penstock.common.errors import ProcessingError, RetriableError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
+from penstock.tasks.calls.order import holds_what_it_took, stores_behind_calls
+from penstock.tasks.calls.processing import ProcessingWithCalls
+from penstock.tasks.calls.task_calls import TaskCalls
+from penstock.tasks.committing_task import CommittingTask
 from penstock.tasks.compose import compose
-from penstock.tasks.contracts import RecordCollector, SenderOf
+from penstock.tasks.contracts import CallRunner, RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.failures import is_explained, reads_source_bytes
 from penstock.tasks.flush_isolation import flushed_during_processing, user_code_behind, written_by_flushes
@@ -19,7 +25,7 @@ from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.program import source_topic
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
-from penstock.tasks.record_queue import RecordQueue
+from penstock.tasks.record_queue import RecordQueue, Source
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task_metrics import TaskMetrics
 from penstock.tasks.task_offsets import TaskOffsets
@@ -30,7 +36,7 @@ from penstock.topology.processor_api.processor import PunctuationType, Punctuato
 _NONE_LEFT: Iterator[object] = iter(())
 
 
-class Task:
+class Task(CommittingTask):
     """The half of a task that processes: one sub-topology × one partition, on whatever host, over its stores.
 
     The host restores the stores of ``state_manager``, and calls, in this order: ``resume`` with what the group has
@@ -47,6 +53,7 @@ class Task:
     ``global_stores`` are those of :class:`~penstock.tasks.global_state.GlobalStateTask` on the same thread.
     ``clock_is_frozen``: the host's wall clock does not move while records are processed, so no work is put off by it to
     save effort. ``sender_of``: returns the send function of each sink; None: all sinks send by ``collector``.
+    ``call_runner`` runs the calls of operators that call out; None: each to its end, in :meth:`finish_calls`.
     """
 
     def __init__(
@@ -57,6 +64,7 @@ class Task:
         *,
         clock_is_frozen: bool = False,
         sender_of: SenderOf | None = None,
+        call_runner: CallRunner | None = None,
     ) -> None:
         program, task_id, config = state_manager.program, state_manager.task_id, state_manager.program.config
         self.task_id = task_id
@@ -69,8 +77,9 @@ class Task:
         idle = self._context.idle = IdleTime.of(config, clock_is_frozen=clock_is_frozen)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         expiry = Expiry(self._context)
-        timers = self._punctuations
-        composed = compose(program, wired, self._context, collector, timers, global_stores, expiry, sender_of)
+        runner, timers = call_runner or CallsAtOnce(), self._punctuations
+        calls = TaskCalls(self._context, runner, all_in_order=type(runner) is CallsAtOnce)
+        composed = compose(program, wired, self._context, collector, timers, global_stores, expiry, sender_of, calls)
         for store in wired.values():
             expiry.add(store, None)
         expiry.begin()
@@ -83,12 +92,7 @@ class Task:
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
         """The stores in which effects of records arrive only when the next snapshot begins."""
         self._keeps_raw = reads_source_bytes(config)
-        queues = {
-            (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
-                partition, source, self._context, self._keeps_raw
-            )
-            for topic, source in composed.sources.items()
-        }
+        queues = self._queues_of(composed.sources)
         self._read_ahead = {
             TopicPartition(topic, task_id.partition): ReadAhead(store.opened for store in reached)
             for topic, reached in composed.prefetched.items()
@@ -98,7 +102,7 @@ class Task:
         self._context.failures.send = collector.send
         if self._keeps_raw:
             self._context.failures.raw_of = lambda partition, offset: self._group.queues[partition].raw(offset)
-        self._offsets = TaskOffsets(task_id, self._group.queues, self._context)
+        self._offsets = TaskOffsets(task_id, self._group.queues, self._context, calls)
         entered_by = {topic: source.node for topic, source in program.sources.items()}
         self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
         self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
@@ -107,6 +111,32 @@ class Task:
         named = self._keeps_raw and user_code_behind(program.children, cached)
         self._places_headers = bool(self._caches) and (named or program.reads_source)
         self._processed = 0
+        self.calls = calls if calls else None
+        """The calls of its operators that call out; None if it has none."""
+        if self.calls is not None:
+            self._called = self._processing_with(self.calls)
+
+    def _queues_of(self, sources: Mapping[str, Source]) -> dict[TopicPartition, RecordQueue]:
+        partitions = {TopicPartition(topic, self.task_id.partition): source for topic, source in sources.items()}
+        return {tp: RecordQueue(tp, source, self._context, self._keeps_raw) for tp, source in partitions.items()}
+
+    def _processing_with(self, calls: TaskCalls) -> ProcessingWithCalls:
+        program = self.state_manager.program
+        self.stores_behind_calls = stores_behind_calls(program.nodes, program.children)
+        exactly_once = program.config.processing_guarantee == "exactly_once_v2"
+        holds = holds_what_it_took(program.nodes, program.children)
+        self.drains_calls = calls.all_in_order or exactly_once or holds
+        if self.drains_calls:
+            calls.drain_before_commits([store for store in self._caches if isinstance(store, BufferedStateStore)])
+        return ProcessingWithCalls(
+            calls,
+            self._group,
+            self._context,
+            self._expiry,
+            self._punctuations[PunctuationType.STREAM_TIME],
+            self._call_punctuator,
+            places_headers=self._places_headers,
+        )
 
     # ---- start ----
 
@@ -182,6 +212,8 @@ class Task:
             self._group.ask_serdes(wall_ms)
         group, done, plain = self._group, 0, not self._reads_time and not self._places_headers
         failures, undecodable = self._context.failures, self._context.failures.undecodable_records
+        if self.calls is not None:
+            done = max_records = self._called.process(max_records, wall_ms)
         while done < max_records and group.ready(wall_ms):
             chosen = group.poll()
             while chosen is not None:
@@ -253,7 +285,7 @@ class Task:
 
         Returns False if it needs a closer look, and nothing was done. ``add`` it then.
         """
-        if self._reads_time or self._places_headers or self._idle is not None:
+        if self._reads_time or self._places_headers or self._idle is not None or self.calls is not None:
             return False
         queue = self._group.queues[partition]
         decoded = queue.decode_alone(key, value, timestamp, offset)
@@ -325,66 +357,6 @@ class Task:
         stores."""
         self._context.timestamp = now_ms
 
-    # ---- commit ----
-
-    @property
-    def commit_requested(self) -> bool:
-        """True if a commit was requested since the last one: by a processor, or to flush caches for idle operators."""
-        return self._context.commit_requested
-
-    def prepare_commit(self) -> Iterator[None]:
-        """Take a snapshot, and flush all of it at once. Exhaust it like :meth:`take_snapshot`; no record may be
-        processed before ``complete_commit``."""
-        yield from self._take_snapshot(frozenset())
-
-    def take_snapshot(self) -> Iterator[None]:
-        """Begin a commit of what was done until now. Exhaust it; between two steps the stores may be queried, but no
-        record processed."""
-        yield from self._take_snapshot(self._flushed_during_processing)
-
-    def _take_snapshot(self, flushed_later: frozenset[str]) -> Iterator[None]:
-        self._context.leave()
-        yield from self.state_manager.take_snapshot(flushed_later)
-        self._context.headers = None
-        self._context.commit_requested = False
-
-    def flush_snapshot(self) -> Iterator[None]:
-        """Flush what the snapshot has left. Exhaust it; between two steps records may be processed."""
-        self._context.leave()
-        for _ in self.state_manager.flush_snapshot():
-            self._context.headers = None
-            yield
-            self._context.leave()
-        self._context.headers = None
-
-    def pass_over(self, partition: TopicPartition, position: int) -> None:
-        """Skip to ``position``, from which the host will fetch next. All records of ``partition`` that it has fetched
-        are processed, and there are no other records before ``position``."""
-        self._offsets.pass_over(partition, position)
-
-    def offsets(self) -> dict[TopicPartition, CommittedOffset]:
-        """Returns what to commit: per source partition the offset of the next record to process, the partition's time,
-        and what operators remember."""
-        return self._offsets.to_commit()
-
-    def processed_offsets(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Yields per source partition the offset of the last record that was processed; none if there was none."""
-        return self._offsets.processed_offsets()
-
-    def commit_at_once(self) -> None:
-        """Do ``prepare_commit`` and ``complete_commit`` in one, for a host that does nothing in between."""
-        self._context.leave()
-        self.state_manager.commit_at_once()
-        self._context.headers = None
-        self._context.commit_requested = False
-
-    def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
-        """Write all stores at once, now that Kafka has the offsets: each with the offset after its last changelog
-        record."""
-        self.state_manager.commit(changelog_offsets)
-        for _ in self.state_manager.release_flushed():
-            pass
-
     def metrics(self) -> TaskMetrics:
         """Returns the counters so far."""
         counted = self._processed, self._context.dropped_records, self._context.stream_time
@@ -395,5 +367,7 @@ class Task:
         """Close all processors and stores, even if some raise. What is not committed is lost."""
         with ExitStack() as closing:
             closing.callback(self.state_manager.close)
+            if self.calls is not None:
+                closing.callback(self.calls.close)
             for hosted in reversed(self._processors):
                 closing.callback(hosted.processor.close)

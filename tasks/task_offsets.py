@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.tasks.calls.task_calls import TaskCalls
 from penstock.tasks.context import TaskContext
 from penstock.tasks.offsets import (
     decode_partition_time,
@@ -18,12 +19,16 @@ from penstock.tasks.record_queue import RecordQueue
 
 
 class TaskOffsets:
-    """The offsets of ``queues``, with what operators remember."""
+    """The offsets of ``queues``, with what operators remember. A record whose ``calls`` have not ended counts as not
+    processed, and so do those after it."""
 
-    def __init__(self, task_id: TaskId, queues: Mapping[TopicPartition, RecordQueue], context: TaskContext) -> None:
+    def __init__(
+        self, task_id: TaskId, queues: Mapping[TopicPartition, RecordQueue], context: TaskContext, calls: TaskCalls
+    ) -> None:
         self._task_id = task_id
         self._queues = queues
         self._context = context
+        self._calls = calls
         self._warned_left_out = False
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -52,16 +57,19 @@ class TaskOffsets:
         if left_out and not self._warned_left_out:
             self._warned_left_out = True
             warn_left_out(self._task_id, left_out)
-        return {
-            partition: CommittedOffset(
-                queue.processed_offset + 1, encode_partition_time(queue.partition_time, remembered)
-            )
-            for partition, queue in self._queues.items()
-            if queue.processed_offset >= 0
-        }
-
-    def processed_offsets(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Yields per partition the offset of the record that was processed last; none if none was."""
+        unfinished = self._calls.unfinished_from()
+        found = {}
         for partition, queue in self._queues.items():
             if queue.processed_offset >= 0:
-                yield partition, queue.processed_offset
+                offset, time = unfinished.get(partition, (queue.processed_offset + 1, queue.partition_time))
+                found[partition] = CommittedOffset(offset, encode_partition_time(time, remembered))
+        return found
+
+    def processed_offsets(self, *, with_unfinished: bool = False) -> Iterator[tuple[TopicPartition, int]]:
+        """Yields per partition the offset of the last record that was processed; none if none was. ``with_unfinished``:
+        records whose calls have not ended count, too."""
+        unfinished = {} if with_unfinished else self._calls.unfinished_from()
+        for partition, queue in self._queues.items():
+            if queue.processed_offset >= 0:
+                found = unfinished.get(partition)
+                yield partition, queue.processed_offset if found is None else found[0] - 1

@@ -16,6 +16,7 @@ from penstock.state.windowed.expiring_store import ExpiringStateStore
 from penstock.state.write_buffer.buffered_store import BufferedStateStore
 from penstock.state.write_buffer.flush_listeners import OnFlush
 from penstock.state.write_buffer.write_buffer import WriteBuffer
+from penstock.tasks.calls.task_calls import TaskCalls
 from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector, Send, SenderOf
 from penstock.tasks.offsets import STREAM_TIME
@@ -109,7 +110,8 @@ class Wiring:
     ``sink_key_serdes``: the key serdes of the sinks among its children. A processor
     of the user's adds itself to ``processors`` and its schedules to ``punctuations``. ``looks_behind_caches``: a
     look-up finds the value forwarded last, not the update that waits in a cache. ``cached_stores``: the stores of
-    the task that hold updates back until they are flushed.
+    the task that hold updates back until they are flushed. ``calls``: those of the task; None where nothing may call
+    out. ``emits_in_order``: the results of calls go on in the order of the input.
     """
 
     name: str
@@ -128,6 +130,8 @@ class Wiring:
     sender_of: SenderOf | None = None
     looks_behind_caches: bool = False
     cached_stores: frozenset[str] = frozenset()
+    calls: TaskCalls | None = None
+    emits_in_order: bool = False
 
     def sender(self, topic: str) -> Send:
         """Returns the function by which this node, a sink, sends to ``topic``."""

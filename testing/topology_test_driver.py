@@ -313,6 +313,7 @@ class TopologyTestDriver(StoreAccess):
         if not self._queued:
             return False
         if self._task.process(1, self._now_ms):
+            self._task.finish_calls()
             return True
         self._queued = any(self._task.queued(partition) for partition in self._partitions.values())
         return False
@@ -333,6 +334,8 @@ class TopologyTestDriver(StoreAccess):
 
     def _commit(self) -> None:
         self._task.commit_at_once()
+        while self._task.finish_calls():  # those that a flush has led to
+            self._task.commit_at_once()
         if self._lost:
             raise self._lost[0]
         if self._tracked is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from penstock.common.calls_at_once import is_awaited
 from penstock.common.errors import RuleBrokenError
 from penstock.common.extractors import (
     FailOnInvalidTimestamp,
@@ -83,6 +84,8 @@ def _tracked(operator: Operator, node: str) -> Operator:
 
 def _tracked_function(tracked: UserFunction) -> Function:
     """Returns the function, watched; if its result is to be iterated, that is done while it is watched."""
+    if tracked.awaited:
+        return _tracked_call(tracked)
     function, names, many = tracked.function, tracked.parameters, tracked.many
     who = f"{tracked.owner}: {_where(function)}"
 
@@ -118,6 +121,34 @@ def _tracked_function(tracked: UserFunction) -> Function:
         return result
 
     return run
+
+
+def _tracked_call(tracked: UserFunction) -> Function:
+    """Returns a function that calls out, watched until its result is there."""
+    function, who = tracked.function, f"{tracked.owner}: {_where(tracked.function)}"
+
+    def begin(given: tuple[Any, ...]) -> Tracker:
+        tracker = Tracker(who)
+        tracker.add("its argument", given[0])  # the other is a context, which nothing else refers to
+        return tracker
+
+    async def run_async(*given: Any) -> Any:
+        tracker = begin(given)
+        try:
+            return await function(*given)
+        finally:
+            tracker.compare()
+
+    def run(*given: Any) -> Any:
+        tracker = begin(given)
+        result: Any = None
+        try:
+            result = function(*given)
+        finally:
+            tracker.compare()
+        return result
+
+    return run_async if is_awaited(function) else run
 
 
 def _where(function: Function) -> str:

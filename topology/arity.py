@@ -48,6 +48,28 @@ def takes_key(
     return False
 
 
+def called_out(function: Any, what: str, parameter: str) -> bool:
+    """Returns True if ``function``, which may be async or a method of a Ray actor, is to be called with ``parameter``
+    and a context. It is if it cannot be called with ``parameter`` alone. Raises TopologyError if neither call is
+    possible, and for a generator function."""
+    if callable(getattr(function, "remote", None)):
+        return False  # the parameters of a method that runs elsewhere are not known here
+    if not callable(function):
+        raise TopologyError(f"{what} must be callable, not {function!r} ({type(function).__name__})")
+    for code in _called(function):
+        if inspect.isasyncgenfunction(code) or inspect.isgeneratorfunction(code):
+            raise TopologyError(f"{what} must return its result; {_name(function)} has a yield: return a list")
+    signatures = _signatures(function)
+    for signature in signatures:
+        if _accepts(signature, 1):
+            return False
+        if _accepts(signature, 2):
+            return True
+    if signatures:
+        raise _wrong_arity(function, what, signatures[0], (parameter,), (parameter, "context"))
+    return False
+
+
 def _checked_kind(function: Any, what: str, may_yield: bool) -> None:
     if not callable(function):
         raise TopologyError(f"{what} must be callable, not {function!r} ({type(function).__name__})")
@@ -55,7 +77,8 @@ def _checked_kind(function: Any, what: str, may_yield: bool) -> None:
         if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code):
             raise TopologyError(
                 f"{what} must be a plain function; {_name(function)} is async: it would not be awaited, and its body "
-                "would never run. Write it with def; do what must be awaited in another program, fed by a topic"
+                "would never run. Write it with def; for what must be awaited there are map_values_async and "
+                "process_async (docs/CALLS.md)"
             )
         if not may_yield and inspect.isgeneratorfunction(code):
             raise TopologyError(

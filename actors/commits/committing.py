@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from penstock.actors.clock import Clock
@@ -11,8 +12,11 @@ from penstock.actors.commits.guarantee import ANSWER_SLICE_S, Guarantee
 from penstock.actors.steps import SOON_S, Steps
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.common.ids import TopicPartition
+from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 
 _FLUSH_SLICE_S = 0.005
+DRAIN_WITHIN_S = 5.0
+"""Seconds that calls get to end, when their task leaves the actor or the actor ends."""
 
 
 def delivery(guarantee: Guarantee) -> Steps[None]:
@@ -39,7 +43,10 @@ class Commit:
         guarantee: Guarantee,
         clock: Clock,
         beside_records: bool,
+        drain_within_s: float = math.inf,
     ) -> None:
+        """``drain_within_s``: seconds that all tasks may take to end their calls; infinity: only those whose commit
+        must wait for their calls do, and as long as their calls may last."""
         self.tasks = list(tasks)
         self.records_may_run = False
         """True if a record of a task that is not ``held`` may be processed before the next step."""
@@ -47,11 +54,14 @@ class Commit:
         """Tasks with a store that cannot take changes until the commit has ended."""
         self.blocks_records = not beside_records
         """True if no record may be processed before it has ended."""
+        self.drains = False
+        """True while it waits for calls that may last long, and has not begun to commit."""
         self._running = running
         self._guarantee = guarantee
         self._producer = guarantee.producer
         self._clock = clock
         self._beside_records = beside_records
+        self._drain_within_s = drain_within_s
 
     def forget(self, failed: HostedTask) -> None:
         """Continue without this task, whose changes do not count."""
@@ -63,9 +73,13 @@ class Commit:
         A crash before the stores are written leaves them at the commit before, with its changelog offsets: the rest is
         restored. If the answer is a refusal, the tasks must be closed, since their changes do not count.
         """
+        until_s = self._clock.monotonic_s() + self._drain_within_s
+        yield from self._drain(until_s)
         for hosted in self.tasks:
-            for _ in hosted.take_snapshot():
-                yield 0.0
+            for _ in hosted.take_snapshot():  # what a cache releases may lead to calls
+                if hosted.has_calls and self._clock.monotonic_s() >= until_s:
+                    raise self._late([hosted])
+                yield self._step_calls([hosted])
         before_flush = self._producer.mark()
         self.held = frozenset(it for it in self.tasks if not it.state_manager.takes_changes_while_committed)
         self.records_may_run = self._beside_records and not self.held.issuperset(self._running)
@@ -86,6 +100,46 @@ class Commit:
                 yield 0.0
         self._note_changelog_ends(ends)
         return answer
+
+    # ---- calls ----
+
+    def _drain(self, until_s: float) -> Steps[None]:
+        """Wait for the end of calls, while other tasks take records. A task that is not done in time keeps its calls if
+        it may commit beside them; else it is not committed, or the transaction is aborted."""
+        exactly_once = self._guarantee.exactly_once
+        bounded = self._drain_within_s < math.inf
+        while True:
+            # Exactly once, the transaction also commits what other tasks do meanwhile.
+            tasks = self._running if exactly_once else self.tasks
+            waiting = [it for it in tasks if it.task.calls is not None and (bounded or it.task.drains_calls)]
+            self.held = frozenset(waiting)
+            if not any(hosted.has_calls for hosted in waiting) or self._clock.monotonic_s() >= until_s:
+                break
+            self.records_may_run = self.drains = not bounded
+            yield self._step_calls(waiting)
+        self.records_may_run = self.drains = False
+        if exactly_once:
+            self.tasks = [hosted for hosted in self._running if hosted.needs_commit]
+        self.held = frozenset(self.tasks)
+        late = [hosted for hosted in waiting if hosted.has_calls and hosted.task.drains_calls]
+        if late and exactly_once:
+            raise self._late(late)
+        for hosted in late:
+            self.forget(hosted)
+
+    def _late(self, tasks: Sequence[HostedTask]) -> UndeliveredError:
+        kind = TransactionAbortedError if self._guarantee.exactly_once else UndeliveredError
+        names = ", ".join(str(hosted.id) for hosted in tasks)
+        return kind(f"the calls of task {names} have not ended within {self._drain_within_s:g} s")
+
+    def _step_calls(self, tasks: Sequence[HostedTask]) -> float:
+        """Let calls of ``tasks`` end. Returns the seconds to wait for others, 0 if some have ended."""
+        now_ms, waits = self._clock.wall_ms(), False
+        for hosted in tasks:
+            waits = waits or (not hosted.step_calls(now_ms, self._clock.monotonic_s) and hosted.has_calls)
+        return ANSWER_SLICE_S if waits else 0.0
+
+    # ---- flush ----
 
     def _flush(self) -> Steps[None]:
         for hosted in self.tasks:
@@ -132,9 +186,11 @@ class Commits:
         """Make the next commit due one interval from now."""
         self._due_s = self._clock.monotonic_s() + self._interval_s
 
-    def _commit(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask], beside_records: bool) -> Commit:
+    def _commit(
+        self, tasks: Sequence[HostedTask], running: Sequence[HostedTask], beside_records: bool, within_s: float
+    ) -> Commit:
         assert self.under_way is None
-        return Commit(tasks, running, self._guarantee, self._clock, beside_records)
+        return Commit(tasks, running, self._guarantee, self._clock, beside_records, within_s)
 
     def begin(self, running: Sequence[HostedTask], may_run_beside_records: bool) -> None:
         """Begins a commit of those of these tasks that need one; call :meth:`step` until it has ended."""
@@ -148,7 +204,8 @@ class Commits:
                 # missed deletions.
                 hosted.directory.note_commit(self._clock.wall_ms())
         if tasks:
-            self.under_way = self._commit(tasks, running, self._guarantee.beside_records and may_run_beside_records)
+            beside_records = self._guarantee.beside_records and may_run_beside_records
+            self.under_way = self._commit(tasks, running, beside_records, math.inf)
             self._steps = self.under_way.steps()
         else:
             self.postpone()
@@ -173,13 +230,14 @@ class Commits:
             return 0.0, self._finished(end.value)
 
     def run(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask]) -> Steps[CommitAnswer]:
-        """Commit those of ``tasks`` that need it, while records wait. No other commit may be under way."""
+        """Commit those of ``tasks`` that need it, while records wait. Their calls get some seconds to end. No other
+        commit may be under way."""
         taken = running if self._guarantee.exactly_once else tasks
-        tasks = [hosted for hosted in taken if hosted.needs_commit]
+        tasks = [hosted for hosted in taken if hosted.needs_commit or hosted.has_calls]
         if not tasks:
             return CommitAnswer(True)
         self.stops.stop()
-        answer = yield from self._commit(tasks, running, beside_records=False).steps()
+        answer = yield from self._commit(tasks, running, beside_records=False, within_s=DRAIN_WITHIN_S).steps()
         return self._finished(answer)
 
     def _finished(self, answer: CommitAnswer) -> CommitAnswer:

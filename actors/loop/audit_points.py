@@ -162,6 +162,8 @@ class AuditPoints:
                 raise _RefusedError(f"task {task} is not here")
             if hosted.state is not TaskState.RUNNING:
                 return f"task {task} restores its state"
+            if hosted.has_calls:
+                return f"task {task} waits for the end of calls"
             self._reader.pass_over_markers([hosted])
             for partition in sorted(hosted.sources):
                 at = self._reader.processed(hosted, partition)

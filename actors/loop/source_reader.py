@@ -132,7 +132,7 @@ class SourceReader:
 
     def processed(self, hosted: HostedTask, partition: TopicPartition) -> int:
         """Returns the offset before which ``hosted`` has processed all records of its source ``partition``."""
-        if hosted.task.queued(partition):
+        if hosted.task.queued(partition) or hosted.has_calls:
             return hosted.task.offsets().get(partition, hosted.starts[partition]).offset
         return max(self._consumer.position(partition), hosted.starts[partition].offset)
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import assert_never
 
 from penstock.actors.audit_messages import AuditAnswer, AuditStep
+from penstock.actors.calls.call_host import CallHost, LiveCalls
 from penstock.actors.checkpoints.fetching import CheckpointFetching
 from penstock.actors.checkpoints.storage import CheckpointStorage
 from penstock.actors.checkpoints.taking import CheckpointTaking
@@ -75,6 +76,7 @@ class StreamLoop:
         process_id: str = "",
         *,
         lease: Lease,
+        calls: Callable[[Callable[[], None]], CallHost] = LiveCalls,
     ) -> None:
         """``slot`` and ``process_id``: exactly once, the parts of the ``transactional.id`` that no other actor in this
         Ray cluster has, and no other cluster of the application. The loop writes only while ``lease`` lasts."""
@@ -83,7 +85,7 @@ class StreamLoop:
         self._clock: Clock = clock or SystemClock()
         self._log = logger(__name__).bind(actor=actor_id)
         self._mailbox = Mailbox(self._ended_error)
-        self._jobs = Jobs(self._mailbox)
+        self._jobs, self._calls = Jobs(self._mailbox), calls(self._mailbox.wake)
         self._job: Steps[None] | None = None
         self._stopped: Future[None] | None = None
         self._failed_with: str | None = None
@@ -112,21 +114,19 @@ class StreamLoop:
             spec, programs, clients.consumer, admin, self._guarantee, self._budget, self._clock, fetching
         )
         opening = TaskOpening(
-            programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._clock
-        )
-        self._hosted = self._tasks_opened_by(opening)
+            programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._calls,
+            self._clock,
+        )  # fmt: skip
+        self._hosted = HostedTasks(
+            opening, self._restoration, self._standbys, self._globals, self._reader, self._guarantee, self._taking,
+            is_superseded=self._jobs.is_awaited, clock=self._clock, log=self._log,
+        )  # fmt: skip
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
         self._audits = AuditPoints(root, self._hosted, self._reader, self._assignment, self._clock, node_id)
         self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
         # Tasks need the global stores.
         self._jobs += [*self._guarantee.opening(), *self._globals.opening(lambda: self._stopped is not None)]
-
-    def _tasks_opened_by(self, opening: TaskOpening) -> HostedTasks:
-        return HostedTasks(
-            opening, self._restoration, self._standbys, self._globals, self._reader, self._guarantee, self._taking,
-            is_superseded=self._jobs.is_awaited, clock=self._clock, log=self._log,
-        )  # fmt: skip
 
     # ---- from any thread ----
 
@@ -250,6 +250,8 @@ class StreamLoop:
             self._guarantee.producer.poll()
             if now_ms >= self._next_punctuation_ms:
                 self._punctuate(now_ms)
+        elif self._hosted.paused:
+            busy = self._let_calls_end(now_ms) or busy
         if self._commits.under_way is None and not self._jobs:
             if self._commit_is_due():
                 self._reader.pass_over_markers(self._running)
@@ -287,10 +289,18 @@ class StreamLoop:
                 self._reader.update_caught_up(hosted)
             done = 0 if hosted in held else hosted.process(now_ms, clock)
             self._current, busy = None, busy or done > 0
-            if not alone or self._reader.pauses or (hosted.has_several_inputs and not hosted.more):
+            if not alone or self._reader.pauses or hosted.may_leave_records:
                 busy = self._reader.throttle(hosted) or busy
             if not self._mailbox.empty:
                 self._mailbox.serve(0.0)
+        return busy
+
+    def _let_calls_end(self, now_ms: int) -> bool:
+        busy = False
+        for hosted in self._running:
+            self._current = hosted
+            busy = hosted.step_calls(now_ms, self._clock.monotonic_s) > 0 or busy
+        self._current = None
         return busy
 
     def _punctuate(self, now_ms: int) -> None:
@@ -310,6 +320,9 @@ class StreamLoop:
     def _commit_beside_records(self, commit: Commit) -> float:
         """Take a step of the commit, and a round unless records would delay a job that waits for the commit, or would
         take too much memory."""
+        if self._jobs and commit.drains:
+            self._commits.abandon()  # nothing is committed yet, and the job commits what it must
+            return 0.0
         free = commit.records_may_run and not self._jobs and not self._budget.is_full
         wait_s, answer = self._commits.step(blocks_records=not free)
         self._waits = wait_s > 0
@@ -332,27 +345,14 @@ class StreamLoop:
             self._taking, self._clock, stopping=stopping, ended=self.finished.done(),
         )  # fmt: skip
         return ActorStatus(
-            self._actor_id,
-            self._node_id,
-            os.getpid(),
-            self._assignment.epoch,
-            tasks,
-            commits=self._commits.accepted,
-            error=error,
-            stopping=stopping,
-            slot=self._slot,
-            aborted_transactions=self._hosted.aborted,
-            commit_stops=self._commits.stops.summary(),
-            global_dropped_records=self._globals.dropped_records,
-            paused=self._hosted.paused,
-            standbys=self._standbys.status(),
-            measured=measured,
-            running_s=now_s - self._begun_s,
-            idle_s=self._mailbox.idle_s,
-            waits=self._waits,
-            without_lease=self.standstill.lasts,
+            self._actor_id, self._node_id, os.getpid(), self._assignment.epoch, tasks,
+            commits=self._commits.accepted, error=error, stopping=stopping, slot=self._slot,
+            aborted_transactions=self._hosted.aborted, commit_stops=self._commits.stops.summary(),
+            global_dropped_records=self._globals.dropped_records, paused=self._hosted.paused,
+            standbys=self._standbys.status(), measured=measured, running_s=now_s - self._begun_s,
+            idle_s=self._mailbox.idle_s, waits=self._waits, without_lease=self.standstill.lasts,
             lease_expirations=self.standstill.expirations,
-        )
+        )  # fmt: skip
 
     # ---- end ----
 
@@ -385,7 +385,7 @@ class StreamLoop:
         closing: list[Callable[[], None]] = [self._taking.close, self._fetching.close]
         closing += [hosted.close for hosted in self._tasks.values()]
         closing += [self._globals.close, self._restoration.close, self._standbys.close, self._audits.close]
-        closing += [self._consumer.close, self._guarantee.close]
+        closing += [self._calls.close, self._consumer.close, self._guarantee.close]
         close_all(closing, self._log)
         self._tasks.clear()
         self._running.clear()

@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from penstock.actors.calls.call_host import CallHost
 from penstock.actors.checkpoints.fetching import FetchedStores
 from penstock.actors.clock import Clock
 from penstock.actors.commits.guarantee import Guarantee
 from penstock.actors.restore.global_stores import GlobalStores
 from penstock.actors.standbys.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
-from penstock.actors.task_host.hosted_task import HostedTask, open_hosted_task, promote, renew_hosted_task
+from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.actors.task_host.making import open_hosted_task, promote, renew_hosted_task
 from penstock.actors.task_host.positions import Start, start_positions
 from penstock.actors.task_host.refused_records import RefusedRecords
 from penstock.common.config import StreamsConfig
@@ -40,6 +42,7 @@ class TaskOpening:
         guarantee: Guarantee,
         budget: MemoryBudget,
         global_stores: GlobalStores,
+        calls: CallHost,
         clock: Clock,
     ) -> None:
         self._programs = programs
@@ -49,6 +52,7 @@ class TaskOpening:
         self._guarantee = guarantee
         self._budget = budget
         self._globals = global_stores
+        self._calls = calls
         self.refused = RefusedRecords(programs.config, clock.monotonic_s)
         self._clock = clock
         self._unknown_topics: set[str] = set()
@@ -70,9 +74,11 @@ class TaskOpening:
             producer, stores = self._producer, self._globals.stores
             standby = self._standbys.detach(task_id, SuspendReason.PROMOTED)
             if standby is not None:
-                hosted = promote(standby, producer, self._budget, stores)
+                hosted = promote(standby, producer, self._budget, stores, self._calls)
             else:
-                opening = partial(open_hosted_task, program, task_id, producer, self._budget, reads, stores)
+                opening = partial(
+                    open_hosted_task, program, task_id, producer, self._budget, reads, stores, self._calls
+                )
                 found = yield from retry_while_unavailable(opening, self._clock, is_superseded)
                 if found is None:
                     break
@@ -84,7 +90,7 @@ class TaskOpening:
 
     def renew(self, hosted: HostedTask) -> HostedTask:
         """Returns the task made again, as it was at the last commit. May be called again after an error."""
-        return renew_hosted_task(hosted, self._producer, self._budget, self._globals.stores)
+        return renew_hosted_task(hosted, self._producer, self._budget, self._globals.stores, self._calls)
 
     @property
     def _producer(self) -> Sending:
@@ -96,7 +102,8 @@ class TaskOpening:
         if found.folder.exists():
             hosted.directory.take_in(found.folder, found.manifest.taken_at_ms)
         program, producer = hosted.state_manager.program, self._producer
-        return open_hosted_task(program, hosted.id, producer, self._budget, hosted.reads, self._globals.stores)
+        stores = self._globals.stores
+        return open_hosted_task(program, hosted.id, producer, self._budget, hosted.reads, stores, self._calls)
 
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
         """Finds the positions at which their sources begin, looks up the topics of their sinks, and has their serdes

@@ -7,26 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing_extensions import override
 
 from penstock.actors.status import RestoreFigures, TaskState, TaskStatus
-from penstock.actors.task_host.partitioner_check import PartitionerCheck
 from penstock.actors.task_host.positions import Start, log_loss
 from penstock.actors.task_host.serde_waits import SerdeWaits
-from penstock.actors.task_host.standby_task import StandbyTask
 from penstock.actors.task_host.stored_task import StoredTask
-from penstock.actors.task_host.task_collector import TaskCollector
-from penstock.actors.task_host.task_directory import TaskDirectory, open_task_directory
+from penstock.actors.task_host.task_directory import TaskDirectory
 from penstock.actors.task_host.task_meters import TaskMeters
-from penstock.common.ids import CommittedOffset, Offsets, TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.metric_names import Measured
 from penstock.common.position import Position
 from penstock.common.records import RecordBatch
-from penstock.kafka.contracts import RecordConsumer, Sending
-from penstock.state.write_buffer.memory_budget import MemoryBudget
+from penstock.kafka.contracts import RecordConsumer
 from penstock.tasks.commit_coverage import covered, covering, warn_not_covered, without_coverage
-from penstock.tasks.program import TaskProgram
-from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.tasks.task_metrics import TaskMetrics
-from penstock.tasks.wiring import Store
 
 _MOVES = {
     TaskState.CREATED: {TaskState.RESTORING, TaskState.CLOSED},
@@ -84,7 +77,7 @@ class HostedTask(StoredTask):
     def position_of(self, store: str, committed: bool) -> Position:
         """Returns the records of its sources that ``store`` has seen; if ``committed``, as of the last commit."""
         if not committed and store not in self.task.written_by_flushes:
-            return Position.of(self.task.processed_offsets())
+            return Position.of(self.task.processed_offsets(store))
         # A store downstream of a cache has seen what the last snapshot flushed.
         offsets = self.committed if committed or not self.snapshot else self.snapshot
         return Position.of((tp, found.offset - 1) for tp, found in offsets.items() if found.offset > 0)
@@ -160,16 +153,20 @@ class HostedTask(StoredTask):
         self.task.add(batch)
 
     def process(self, wall_ms: int, clock: Callable[[], float]) -> int:
-        """Process records for about 2 ms and return their number. ``more`` is set if the batch was full."""
+        """Process records for about 2 ms; returns their number, and that of records whose calls have ended. ``more`` is
+        set if the batch was full."""
         size = self.batch_size
         begun = clock()
+        gone = self.step_calls(wall_ms, clock)
         done = self.task.process(size, wall_ms)
         self.more = done >= size
         self._serde_waits.note(self.task.waits_for_serdes, begun)
+        if done:
+            gone += self.step_calls(wall_ms, clock)  # those that begin with these records
         if self._read_on_at:
             self._leave_lost_positions()
         if not done:
-            return 0
+            return gone
         self.touched = True
         spent = clock() - begun
         self.meters.process.add(done, spent)
@@ -177,7 +174,25 @@ class HostedTask(StoredTask):
             # Approaches a batch of 2 ms, but one slow or fast batch changes it by a factor of 2 at most.
             wanted = size * 2 if spent <= 0 else int(done * _SLICE_S / spent)
             self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))
-        return done
+        return done + gone
+
+    def step_calls(self, wall_ms: int, clock: Callable[[], float]) -> int:
+        """Like :meth:`Task.step_calls`. Returns the number of records whose calls have ended."""
+        if self.task.calls is None:
+            return 0
+        gone = self.task.step_calls(clock() * 1000, wall_ms)
+        self.touched = self.touched or gone > 0
+        return gone
+
+    @property
+    def may_leave_records(self) -> bool:
+        """True if it may have queued records although the last batch was not full."""
+        return self.task.calls is not None or (self.has_several_inputs and not self.more)
+
+    @property
+    def has_calls(self) -> bool:
+        """True if a record waits for the end of a call."""
+        return self.task.calls is not None and self.task.calls.unfinished
 
     def punctuate(self, wall_ms: int, clock: Callable[[], float]) -> None:
         """Like :meth:`Task.punctuate`."""
@@ -319,75 +334,3 @@ class HostedTask(StoredTask):
             return start.end - start.offset
         end = consumer.end_offset(tp)
         return max(0, (start.end if end is None else end) - consumer.position(tp)) + self.task.queued(tp)
-
-
-def open_hosted_task(
-    program: TaskProgram,
-    task_id: TaskId,
-    producer: Sending,
-    budget: MemoryBudget,
-    sources: frozenset[TopicPartition],
-    global_stores: Mapping[str, Store],
-) -> HostedTask:
-    """Open the stores of ``task_id`` below the state directory and make the task over them in the thread's budget.
-
-    ``sources`` is what the task reads, and it may look into ``global_stores``. Raises StateStoreLockedError when
-    another process has them open, StateStoreCorruptError when they are corrupt and one of them has no changelog. Other
-    corrupt stores are deleted: they can be restored from their changelogs.
-    """
-    config = program.config
-    root = config.state_dir / config.application_id
-    directory, stores = open_task_directory(root, task_id, tuple(program.stores.values()))
-    meters = _meters_of(program, task_id)
-    try:
-        task = _task_over(StateManager(task_id, program, stores, producer, budget), producer, global_stores, meters)
-    except BaseException:
-        stores.close()
-        raise
-    return HostedTask(task, directory, sources, meters)
-
-
-def _meters_of(program: TaskProgram, task_id: TaskId) -> TaskMeters:
-    fails = program.config.partitioner_mismatch == "fail"
-    check = PartitionerCheck(task_id, program.meetings, fails=fails)
-    return TaskMeters({topic: source.node for topic, source in program.sources.items()}, check)
-
-
-def promote(
-    standby: StandbyTask, producer: Sending, budget: MemoryBudget, global_stores: Mapping[str, Store]
-) -> HostedTask:
-    """Make the active task with the stores of ``standby``, which then is a standby no longer."""
-    program, stores = standby.state_manager.program, standby.state_manager.detach()
-    meters = _meters_of(program, standby.id)
-    try:
-        task = _task_over(StateManager(standby.id, program, stores, producer, budget), producer, global_stores, meters)
-    except BaseException:
-        stores.close()
-        raise
-    standby.directory.note_role(standby=False)
-    return HostedTask(task, standby.directory, standby.reads, meters)
-
-
-def renew_hosted_task(
-    hosted: HostedTask, producer: Sending, budget: MemoryBudget, global_stores: Mapping[str, Store]
-) -> HostedTask:
-    """Close ``hosted``, but not its stores. Returns a new task with these stores, as of the last commit, which has done
-    nothing yet. May be called again after an error."""
-    stores, program = hosted.state_manager.detach(), hosted.state_manager.program
-    hosted.close()
-    manager, meters = StateManager(hosted.id, program, stores, producer, budget), hosted.meters
-    task = _task_over(manager, producer, global_stores, meters)
-    meters.renewed(hosted.task.metrics(), hosted.queued())
-    return HostedTask(task, hosted.directory, hosted.reads, meters)
-
-
-def _task_over(
-    state_manager: StateManager, producer: Sending, global_stores: Mapping[str, Store], meters: TaskMeters
-) -> Task:
-    try:
-        collector = TaskCollector(producer)
-        state_manager.context.failures.wait = collector.wait
-        return Task(state_manager, collector, global_stores, sender_of=meters.sender_of(producer))
-    except BaseException:
-        state_manager.detach()  # from the budget
-        raise

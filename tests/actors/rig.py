@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import penstock as ps
+from penstock.actors.calls.call_host import CallHost, LiveCalls
 from penstock.actors.loop.lease import Lease
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.spec import ApplicationSpec
@@ -102,6 +103,7 @@ class Rig:
         self.coordinator = FakeCoordinator(self.broker, exactly_once)
         self.clock = ManualClock()
         self.lease = Lease.unlimited(self.clock.monotonic_s)
+        self.calls: Callable[[Callable[[], None]], CallHost] = LiveCalls
         names = ("in", "out", f"{APPLICATION}-counts-changelog")
         self.clients.admin().create_topics([NewTopic(name, partitions) for name in names])
         if exactly_once:
@@ -125,7 +127,9 @@ class Rig:
 
     def loop(self, slot: int = 1) -> StreamLoop:
         actor, coordinator, clock = f"stream/{slot}", self.coordinator, self.clock
-        loop = StreamLoop(self.spec, actor, self.clients, coordinator.commit, clock, "node", slot, lease=self.lease)
+        loop = StreamLoop(
+            self.spec, actor, self.clients, coordinator.commit, clock, "node", slot, lease=self.lease, calls=self.calls
+        )
         coordinator.watch(loop, actor)
         return loop
 

@@ -10,8 +10,9 @@ in which a coordinator begins, or of what it looks at, must be made there, too.
 **Simulated**: Ray (``actor_process.py``: processes that die, freeze or lose their node's network; ``simulated_ray.py``:
 calls that take their time), disks in two of three runs (``simulated_disk.py``), Kafka (``simulated_kafka.py``: the
 in-memory broker with outages, leaders that move, transactions that expire; ``simulated_group.py``: members, sessions,
-rebalances), object storage (``simulated_objects.py``: slow, with requests that have no answer) and the threads that
-wait for it (``simulated_threads.py``), and time (``virtual_clock.py``).
+rebalances), object storage (``simulated_objects.py``: slow, with requests that have no answer), calls out
+(``simulated_calls.py``: they last, and fail), the threads that
+wait for object storage (``simulated_threads.py``), and time (``virtual_clock.py``).
 
 One run (``world.py``): the seed draws its setting (``setting.py``, ``swarm.py``). A program (``programs.py``) reads
 records that a feeder writes, while faults (``faults.py``) and operations of people (``operations.py``) befall it. Then

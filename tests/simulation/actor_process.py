@@ -26,6 +26,7 @@ from penstock.actors.process.stream_actor import _LOOK_AT_LEASE_EACH_S, StreamAc
 from penstock.actors.spec import ApplicationSpec
 from penstock.common.errors import StreamsError
 from tests.cluster.simulated_application import QUIET
+from tests.simulation.simulated_calls import SimulatedCalls
 from tests.simulation.simulated_kafka import SimulatedClients
 from tests.simulation.simulated_ray import RemoteCoordinator
 
@@ -192,6 +193,7 @@ class ActorProcess:
             slot,
             self.cluster.name,
             lease=self.actor.lease,
+            calls=lambda wake: SimulatedCalls(self),
         )
         self._step = asyncio.get_running_loop().call_later(0.001, self._go_round)
         loop.finished.add_done_callback(self._loop_ended)

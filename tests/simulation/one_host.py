@@ -25,6 +25,7 @@ from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.actors.rig import ManualClock
 from tests.simulation.programs import Row
+from tests.simulation.simulated_calls import CallsWithoutTime
 
 _MOST_STEPS = 5000
 _ALONE = {"processing_guarantee": "at_least_once", "state_checkpoint_uri": None}
@@ -57,8 +58,9 @@ class OneHost:
         self.broker, self.clock = broker, clock
         self._group = spec.application_id
         self.loop = StreamLoop(
-            here, "stream/1", clients, self._commit, clock, "node", 1, lease=Lease.unlimited(clock.monotonic_s)
-        )
+            here, "stream/1", clients, self._commit, clock, "node", 1, lease=Lease.unlimited(clock.monotonic_s),
+            calls=CallsWithoutTime,
+        )  # fmt: skip
         with patch.object(task_directory, "open_task_stores", _in_memory):
             self.loop.assign(1, self.plan.partitions)
             self.settle()

@@ -289,11 +289,47 @@ def punctuated(draft: Draft, name: str) -> None:
     draft.let_go.append(f"out-{name}")
 
 
+def _calls(draft: Draft, *orders: str) -> ps.Calls:
+    retry = ps.Retry(tries=100, backoff_ms=draft.rng.choice([0, 50]), factor=1.0)  # some call fails now and then
+    in_flight = draft.rng.choice([1, 4, 100])
+    return ps.Calls(max_in_flight=in_flight, timeout_ms=60_000, retry=retry, order=draft.rng.choice(orders))
+
+
+def _called(value: str) -> str:
+    return f"{value} {value}!"
+
+
+def called(draft: Draft, name: str) -> None:
+    calls = _calls(draft, "key", "partition", "none")
+    draft.write_stream(draft.stream("late").map_values_async(_called, calls), name)
+
+
+def called_then_windowed(draft: Draft, name: str) -> None:
+    """Results must go on in order: a record that another overtakes would be too late for its window."""
+    stream = draft.stream("late").map_values_async(_called, _calls(draft, "key", "none"))
+    windows = ps.TimeWindows.of_size_and_grace(SECOND * draft.rng.choice([3, 10]), draft.grace())
+    grouped = stream.group_by_key(ps.Grouped.with_(STRING, STRING))
+    table = grouped.windowed_by(windows).aggregate(str, gathered, draft.kept(name))
+    draft.write_table(table.to_stream(windowed_key), name)
+
+
+def called_behind_table(draft: Draft, name: str) -> None:
+    """If the table has a cache, a commit leads to the calls, and waits for them."""
+    table = draft.stream("late").group_by_key().aggregate(str, gathered, draft.kept(name))
+    draft.write_table(table.to_stream().map_values_async(_called, _calls(draft, "key", "partition")), name)
+
+
+def called_twice(draft: Draft, name: str) -> None:
+    stream = draft.stream("late").map_values_async(_called, _calls(draft, "key", "none"))
+    draft.write_stream(stream.map_values_async(_called, _calls(draft, "key", "partition")), name)
+
+
 BLOCKS: dict[str, Callable[[Draft, str], None]] = {
     call.__name__: call
     for call in (
         aggregate, repartitioned, windowed, windowed_on_close, suppressed, stream_join, gathered_outer_join,
         stream_table, versioned, latest, expiring, table_join, foreign_key_join, deduplicated, global_join, punctuated,
+        called, called_then_windowed, called_behind_table, called_twice,
     )
 }  # fmt: skip
 

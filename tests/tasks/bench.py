@@ -20,6 +20,7 @@ from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
 from penstock.state.write_buffer.write_buffer import WriteBuffer
+from penstock.tasks.contracts import CallRunner
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
@@ -120,6 +121,7 @@ class Bench:
         partitions: int = 1,
         start: bool = True,
         keeps_places: bool = True,
+        call_runner: CallRunner | None = None,
     ) -> None:
         checked = StreamsConfig.of({"application.id": APPLICATION, **(config or {})})
         self.program = TaskProgram.of([builder.build(checked).as_one], checked)
@@ -127,7 +129,7 @@ class Bench:
         self.stores = stores or open_task_stores(None, self.program.stores.values())
         self.state_manager = StateManager(TaskId(0, 0), self.program, self.stores, self.collector)
         self.state_manager.context.keeps_places = keeps_places
-        self.task = Task(self.state_manager, self.collector)
+        self.task = Task(self.state_manager, self.collector, call_runner=call_runner)
         self._next = dict.fromkeys(self.program.sources, 0)
         for topic in self._next:
             self.task.set_caught_up(TopicPartition(topic, 0), True)

@@ -11,7 +11,7 @@ from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.branched import BranchedKStream
 from penstock.topology.dsl.deduplicate import deduplicated_stream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
-from penstock.topology.dsl.kstream_processors import KStreamProcessors
+from penstock.topology.dsl.kstream_calls import KStreamCalls
 from penstock.topology.dsl.ktable import KTable, table_of
 from penstock.topology.dsl.stream_base import NameLike, checked_option
 from penstock.topology.logical.graph import Operation, Sink, new_repartition, require_same_graph
@@ -39,7 +39,7 @@ VR = TypeVar("VR")
 I = TypeVar("I")  # noqa: E741  # an id
 
 
-class KStream(KStreamProcessors[K, V]):
+class KStream(KStreamCalls[K, V]):
     """A stream of records. Mirrors ``KStream``; made by :meth:`StreamsBuilder.stream` and by operators.
 
     Each operator adds a node to the builder's graph and returns a new object; nothing runs. Keys and values may be

@@ -31,6 +31,7 @@ KEY, VALUE, AGGREGATE, TABLE_VALUE, LEFT_VALUE, RIGHT_VALUE = Parameter
 
 _CALLED_WITH = "called with"
 _MANY = "many"
+_AWAITED = "awaited"
 
 
 @dataclass(frozen=True)
@@ -38,21 +39,23 @@ class UserFunction:
     """A function of the program as the engine calls it.
 
     ``owner``: the call it was given to and the node, ``filter KSTREAM-FILTER-0000000001``. ``parameters``: its
-    arguments, in words. ``many``: its result is iterated to the end.
+    arguments, in words. ``many``: its result is iterated to the end. ``awaited``: it calls out, so its result may be
+    awaitable, and its arguments may be more than ``parameters``, or made of these.
     """
 
     function: Callable[..., Any]
     owner: str
     parameters: tuple[str, ...]
     many: bool = False
+    awaited: bool = False
 
 
-def called_with(*parameters: Parameter, many: bool = False) -> dict[str, Any]:
+def called_with(*parameters: Parameter, many: bool = False, awaited: bool = False) -> dict[str, Any]:
     """The metadata of a dataclass field that holds a user function.
 
     ``KEY`` among the parameters is left out when the spec has a field ``with_key`` that is false.
     """
-    return {_CALLED_WITH: parameters, _MANY: many}
+    return {_CALLED_WITH: parameters, _MANY: many, _AWAITED: awaited}
 
 
 def declares_function(metadata: Any) -> bool:
@@ -105,7 +108,8 @@ class WithFunctions:
             held = getattr(self, each.name)
             if declares_function(each.metadata):
                 parameters = self._parameters(each.metadata[_CALLED_WITH])
-                held = change(UserFunction(held, self.owner(node), parameters, each.metadata[_MANY]))
+                many, awaited = each.metadata[_MANY], each.metadata[_AWAITED]
+                held = change(UserFunction(held, self.owner(node), parameters, many, awaited))
             values[each.name] = changed(held)
         return replace(self, **values)
 

@@ -1,0 +1,182 @@
+"""The calls of one task: those of all its operators that call out, between their machines and the host's runner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.common.ids import TopicPartition
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
+from penstock.tasks.calls.element import DONE, Element
+from penstock.tasks.calls.machine import DRAIN_MS, CallMachine, Start
+from penstock.tasks.context import TaskContext
+from penstock.tasks.contracts import Call, CallRunner, WaitingCallRunner
+
+
+@dataclass(eq=False)
+class CallingOperator:
+    """One operator. ``arguments`` makes those of a try, ``emit`` lets a result go on, ``give_up`` takes a failure."""
+
+    name: str
+    machine: CallMachine
+    function: Callable[..., Any]
+    arguments: Callable[[Any], tuple[Any, ...]]
+    emit: Callable[[Element], None]
+    give_up: Callable[[Element], None]
+
+
+class TaskCalls:
+    """See the module. ``operators``: parents before their children.
+
+    ``time`` and ``partition_time`` are those of the record that is processed now, or of the element whose result goes
+    on: see :class:`Element`. So are ``lineage`` and the source in the task's context.
+    """
+
+    def __init__(self, context: TaskContext, runner: CallRunner, *, all_in_order: bool = False) -> None:
+        """``all_in_order``: all results go on in the order of the input, whatever the options say."""
+        self.all_in_order = all_in_order
+        self._context = context
+        self.runner = runner
+        self.operators: list[CallingOperator] = []
+        self.time = -1
+        self.partition_time = -1
+        self.lineage = ""
+        self.observe: Callable[[int], None] = lambda time: None
+        """Called with the stream time (ms) that operators downstream may see, before a result goes on."""
+        self.after_emission: Callable[[], None] = lambda: None
+        self._caches: Sequence[BufferedStateStore] = ()
+        self._running: dict[tuple[CallingOperator, int], Call] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.operators)
+
+    @property
+    def room(self) -> int:
+        """Number of records that may be processed, if each leads to one call at most."""
+        return min([each.machine.room for each in self.operators])
+
+    def drain_before_commits(self, caches: Sequence[BufferedStateStore]) -> None:
+        """Hold few calls at a time, because commits wait for all. ``caches``: stores whose flush leads to calls."""
+        self._caches = caches
+        for each in self.operators:
+            each.machine.is_drained = True
+
+    @property
+    def must_commit(self) -> bool:
+        """True if the calls that the next commit leads to would take long: it must come soon."""
+        cached = sum(len(store.buffer.dirty) for store in self._caches)
+        return cached > 0 and any(each.machine.duration_ms(cached) > DRAIN_MS for each in self.operators)
+
+    @property
+    def unfinished(self) -> bool:
+        """True if an element has not gone on."""
+        return any(each.machine.unfinished for each in self.operators)
+
+    @property
+    def holds_time(self) -> bool:
+        """True if results that are to go on in the order of the input have not: stream time waits for them."""
+        for each in self.operators:  # noqa: SIM110  # as above
+            if each.machine.in_order and each.machine.unfinished:
+                return True
+        return False
+
+    # ---- work ----
+
+    def step(self, now_ms: float) -> int:
+        """Take the calls that have ended, let results go on, and begin others. Returns the number of elements that have
+        gone on or failed."""
+        for call, result, error in self.runner.finished():
+            operator, number = call.owner
+            self._running.pop((operator, number), None)
+            if error is None:
+                operator.machine.succeeded(number, result, now_ms)
+            else:
+                operator.machine.failed(number, error, now_ms)
+        gone = 0
+        for operator in self.operators:
+            operator.machine.tick(now_ms)
+            gone += self._let_go_on(operator)
+        if gone and not self.holds_time:
+            self.observe(self.time)
+            self.after_emission()
+        self._carry_out(now_ms)
+        return gone
+
+    def finish(self) -> int:
+        """Wait until no call is unfinished. For a host whose runner can wait. Returns as :meth:`step`."""
+        runner: WaitingCallRunner = self.runner  # type: ignore[assignment]  # the host's
+        gone = self.step(runner.now_ms())
+        while self.unfinished:
+            done = self.step(runner.now_ms())
+            gone += done
+            if not done and self.unfinished:
+                runner.wait_until(min(each.machine.next_due_ms() for each in self.operators))
+        return gone
+
+    def _let_go_on(self, operator: CallingOperator) -> int:
+        gone, context = 0, self._context
+        before = self.time, self.partition_time, self.lineage
+        for element in operator.machine.ended():
+            gone += 1
+            self.time, self.partition_time = element.time, element.partition_time
+            self.lineage = element.lineage
+            if operator.machine.in_order:
+                self.observe(min([element.time, *self._oldest_times()]))
+            place = element.source, element.offset
+            current = context.enter_held_back(*place, element.headers, element.timestamp, element.raw)
+            try:
+                if element.state == DONE:
+                    operator.emit(element)
+                else:
+                    operator.give_up(element)
+            finally:
+                context.leave_held_back(current)
+            self.after_emission()
+        self.time, self.partition_time, self.lineage = before
+        return gone
+
+    def _oldest_times(self) -> Iterator[int]:
+        for each in self.operators:  # as above
+            if each.machine.in_order and each.machine.unfinished:
+                yield next(iter(each.machine.unfinished)).time
+
+    def _carry_out(self, now_ms: float) -> None:
+        """Begin and give up the tries that the machines want."""
+        calls: list[Call] = []
+        for operator in self.operators:
+            machine = operator.machine
+            if machine.to_cancel:
+                numbers, machine.to_cancel = machine.to_cancel, []
+                found = [self._running.pop((operator, number), None) for number in numbers]
+                self.runner.cancel([call for call in found if call is not None])
+            if machine.to_start:
+                starts, machine.to_start = machine.to_start, []
+                calls += [self._call(operator, start) for start in starts if start.number in machine.running]
+        if calls:
+            self.runner.start(calls)
+
+    def _call(self, operator: CallingOperator, start: Start) -> Call:
+        owner = operator, start.number
+        call = self._running[owner] = Call(operator.function, operator.arguments(start.element), start.within_ms, owner)
+        return call
+
+    # ---- offsets ----
+
+    def unfinished_from(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """Returns for each partition the offset of its oldest unfinished record, and the largest timestamp before
+        it."""
+        oldest: dict[TopicPartition, tuple[int, int]] = {}
+        for operator in self.operators:
+            for element in operator.machine.unfinished:
+                source = element.source
+                if source is not None and (source not in oldest or element.offset < oldest[source][0]):
+                    oldest[source] = element.offset, element.partition_time
+        return oldest
+
+    def close(self) -> None:
+        """Give up all calls."""
+        for operator in self.operators:
+            operator.machine.close()
+        self._running.clear()
+        self.runner.close()
