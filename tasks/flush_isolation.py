@@ -35,6 +35,20 @@ def written_by_flushes(
     return frozenset(store for nodes in reached for node in nodes.values() for store in _written(node))
 
 
+def user_code_behind(children: Mapping[str, Sequence[Node]], forwarded_by: Mapping[str, Sequence[str]]) -> bool:
+    """Returns True if a flush of these stores reaches a function or an object of the user's, or another store: what may
+    fail there must know the record that the update came from."""
+    return any(_may_fail(node) for it in forwarded_by.values() for node in _reached(it, children).values())
+
+
+def _may_fail(node: Node) -> bool:
+    if isinstance(node, SinkNode):
+        return callable(node.topic) or node.partitioner is not None
+    return isinstance(node, ProcessorNode) and bool(
+        node.stores or node.operator.functions or node.operator.runs_user_objects
+    )
+
+
 def _written(node: Node) -> Iterator[str]:
     if isinstance(node, ProcessorNode):
         yield from (store for store in node.stores if store not in node.operator.stores_looked_into)

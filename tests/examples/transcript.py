@@ -37,7 +37,8 @@ Topics = dict[str, tuple[ps.Serde[Any], ps.Serde[Any]]]
 def transcript(app: ps.KafkaStreams, records: Sequence[Given], inputs: Topics, outputs: Topics) -> str:
     """Returns a line for each record that goes in, each followed by the results that come out at once."""
     lines: list[str] = []
-    with ps.TopologyTestDriver(app.topology, {"application.id": app.application_id}) as driver:
+    handlers = {key: value for key, value in app.config.entries().items() if "exception" in key or "errors" in key}
+    with ps.TopologyTestDriver(app.topology, {"application.id": app.application_id, **handlers}) as driver:
         into = {topic: driver.create_input_topic(topic, *serdes) for topic, serdes in inputs.items()}
         out = {topic: driver.create_output_topic(topic, *serdes) for topic, serdes in outputs.items()}
         for record in records:
