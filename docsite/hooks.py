@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,10 @@ _PATHS = {page: path for path, page in DOCUMENTS.items()}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts the pages that the navigation does not name where it has ``*``."""
+    """Puts pages that the navigation does not name where it has ``*``, and takes the address of the project."""
     config.nav = _expanded(config.nav, set(_named(config.nav)))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    config.site_url = project.get("urls", {}).get("Documentation")
     return config
 
 

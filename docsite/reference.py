@@ -1,6 +1,6 @@
 """The reference: pages that are made from the docstrings of the public names.
 
-mkdocstrings reads the docstrings; these pages say only which names belong together.
+mkdocstrings reads the docstrings; these pages only group them.
 """
 
 from __future__ import annotations
