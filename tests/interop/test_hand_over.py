@@ -16,7 +16,7 @@ from tests.interop.rig import JAVA, PENSTOCK, Shared, parts
 from tests.java import JavaError
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("ray_cluster")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("ray_cluster"), pytest.mark.xdist_group("ray")]
 
 
 @pytest.fixture(scope="module")
