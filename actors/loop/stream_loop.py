@@ -48,6 +48,7 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import Sources
 from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
+from penstock.kafka.contracts import Admin
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
@@ -113,13 +114,9 @@ class StreamLoop:
         self._standbys = Standbys(
             spec, programs, clients.consumer, admin, self._guarantee, self._budget, self._clock, fetching
         )
-        opening = TaskOpening(
-            programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._calls,
-            self._clock,
-        )  # fmt: skip
         self._hosted = HostedTasks(
-            opening, self._restoration, self._standbys, self._globals, self._reader, self._guarantee, self._taking,
-            is_superseded=self._jobs.is_awaited, clock=self._clock, log=self._log,
+            self._opening(programs, admin), self._restoration, self._standbys, self._globals, self._reader,
+            self._guarantee, self._taking, is_superseded=self._jobs.is_awaited, clock=self._clock, log=self._log,
         )  # fmt: skip
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
@@ -127,6 +124,12 @@ class StreamLoop:
         self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
         # Tasks need the global stores.
         self._jobs += [*self._guarantee.opening(), *self._globals.opening(lambda: self._stopped is not None)]
+
+    def _opening(self, programs: TaskPrograms, admin: Admin) -> TaskOpening:
+        return TaskOpening(
+            programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._calls,
+            self._clock,
+        )  # fmt: skip
 
     # ---- from any thread ----
 
