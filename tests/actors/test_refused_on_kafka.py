@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.actors.loop.lease import Lease
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.spec import ApplicationSpec
 from penstock.common.config import StreamsConfig
+from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
@@ -94,8 +95,11 @@ class Application:
             assert producer.flush(10)
 
     def committed(self) -> int:
-        found = self.admin.committed(self.id).get(TopicPartition(self.input, 0))
-        return 0 if found is None else found.offset
+        """The committed offset; 0 if there is none, or no answer now."""
+        with suppress(BrokerUnreachableError):
+            if (found := self.admin.committed(self.id).get(TopicPartition(self.input, 0))) is not None:
+                return found.offset
+        return 0
 
 
 @pytest.mark.submission

@@ -76,8 +76,8 @@ def test_bad_records_have_their_letters_whatever_is_killed(guarantee: str) -> No
         blocks=("lettered", "aggregate"),
         faults=("kill_an_actor", "abort_transactions", "rebalance"),
     )
-    played = [play(seed, choice) for seed in range(6)]
-    assert [result.violation for result in played] == [None] * 6
+    played = [play(seed, choice) for seed in range(3)]
+    assert [result.violation for result in played] == [None] * 3
 
 
 @pytest.mark.parametrize("mistake", [pytest.param(each, marks=_marks(each)) for each in FOUND_FAST])
