@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored docs bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
+.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -72,6 +72,9 @@ fuzz-parity: environment  ## play random cases on Kafka Streams and penstock, fo
 SHARE ?= 0.1
 restored: environment jars  ## have Kafka Streams restore what penstock wrote to changelogs, for SHARE=0.1 of the corpus from SEED=1
 	@$(RUN) -m tests.parity.restored --share $(SHARE) $(if $(SEED),--seed $(SEED))
+
+system-test: environment jars  ## run Kafka Streams' own system tests while penstock runs their programs and is killed, for some 8 minutes, from SEED=…; SHORT=1
+	@$(RUN) -m tests.system $(if $(SEED),--seed $(SEED)) $(if $(SHORT),--short)
 
 bench: environment jars  ## compare with Kafka Streams on Java, for half an hour to an hour; writes docs/BENCHMARKS.md
 	@$(RUN) -m benchmarks

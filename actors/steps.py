@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from penstock.actors.clock import Clock
-from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
+from penstock.common.errors import BrokerUnreachableError, RetriableError, StateStoreLockedError
 from penstock.common.log import logger
 from penstock.kafka.contracts import UnknownTopicError
 
@@ -64,15 +64,15 @@ def never() -> bool:
 def retry_while_unavailable(
     call: Callable[[], T], clock: Clock, is_superseded: Callable[[], bool] = never
 ) -> Steps[T | None]:
-    """Returns the result of ``call``. Tries again while no broker answers, without limit, and for PATIENCE_S while
-    another process has the stores or brokers do not know a topic. Returns None, after at least one attempt, if
-    ``is_superseded``: the next order to the actor then decides about the operation."""
-    wait = WaitLog("task is waiting for the broker or its stores", "task no longer waits", clock)
+    """Returns the result of ``call``. Tries again while no broker or schema registry answers, without limit, and for
+    PATIENCE_S while another process has the stores or brokers do not know a topic. Returns None, after at least one
+    attempt, if ``is_superseded``: the next order to the actor then decides about the operation."""
+    wait = WaitLog("task is waiting for the broker, a schema registry or its stores", "task no longer waits", clock)
     limited_since_s: float | None = None
     while True:
         try:
             found = call()
-        except (BrokerUnreachableError, StateStoreLockedError) as error:
+        except (BrokerUnreachableError, RetriableError, StateStoreLockedError) as error:
             if isinstance(error, StateStoreLockedError | UnknownTopicError):
                 now_s = clock.monotonic_s()
                 limited_since_s = now_s if limited_since_s is None else limited_since_s

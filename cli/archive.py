@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -62,11 +63,18 @@ class ArchiveFormat(StrEnum):
 
 
 class _TopicsByDefault(TyperGroup):
-    """A group whose first argument is a topic, unless it is a command or an option of the group."""
+    """A group whose first argument is a topic, unless it is a command or an option of the group. A word that resembles
+    a command, and that no place to archive to follows, is a command that was mistyped."""
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            meant = difflib.get_close_matches(args[0], self.commands, 1)
+            if meant and not any(each == "--to" or each.startswith("--to=") for each in args):
+                ctx.fail(
+                    f"no command {args[0]!r}: did you mean 'penstock archive {meant[0]}'? To archive a topic of this "
+                    "name, add --to URL"
+                )
             args = [_TOPICS, *args]
         return super().parse_args(ctx, args)
 

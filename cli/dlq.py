@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli import dlq_options as options
@@ -103,14 +104,8 @@ def _print_counts(summary: Summary) -> None:
         error = cause.exception if cause.message is None else f"{cause.exception}: {cause.message}"
         again = f"{found.again:,} (≤ {found.most_replays}×)" if found.again else "0"
         numbers = f"{found.letters:,}", _time(found.first_ms), _time(found.last_ms), f"{found.replayed:,}", again
-        table.add_row(_escaped(cause.topic or ""), _escaped(error), *numbers, found.example)
+        table.add_row(escape(cause.topic or ""), escape(error), *numbers, found.example)
     console().print(table)
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def _time(ms: int) -> str:
@@ -129,9 +124,7 @@ def _json(cause: Cause, found: Counted) -> dict[str, Any]:
 def show(
     topic: options.DeadLetterTopic,
     bootstrap_servers: BootstrapServers,
-    places: Annotated[
-        list[str] | None, typer.Argument(metavar="[PARTITION@OFFSET]...", help="Only these letters")
-    ] = None,
+    places: options.Places = None,
     exception: options.Exceptions = None,
     source: options.Topics = None,
     partition: options.Partitions = None,
@@ -200,6 +193,7 @@ def _serdes_of(target: str) -> SerdesOf:
 def replay(
     topic: options.DeadLetterTopic,
     bootstrap_servers: BootstrapServers,
+    places: options.Places = None,
     to: Annotated[
         str | None, typer.Option("--to", metavar="TOPIC", help="Write to this topic instead of the source topics")
     ] = None,
@@ -234,6 +228,8 @@ def replay(
     if to == topic:
         raise ConfigError(f"--to {to} is the dead letter topic itself: give another topic, or leave out --to")
     letters = all_letters(clients, topic)
+    if places:
+        selected = options.with_places(selected, places, list(letters.ranges))
     if to is not None:
         partitions_of(clients, to)
     with _interruptible(), shown_progress() as progress:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from penstock.cli.dlq_letters import Filter
 from penstock.common.errors import ConfigError
@@ -36,6 +37,7 @@ Contains = Annotated[
     str | None,
     typer.Option(metavar="TEXT", help="Only letters with this text in the message, stack trace, key or value"),
 ]
+Places = Annotated[list[str] | None, typer.Argument(metavar="[PARTITION@OFFSET]...", help="Only these letters")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of letters")]
 
 
@@ -66,6 +68,12 @@ def _ms(option: str, text: str) -> int:
         return ms_of_iso(text, WithoutZone.LOCAL)
     except ValueError:
         raise ConfigError(f"{option} {text!r} is neither ms since 1970 nor a time such as 2026-11-21T09:30") from None
+
+
+def with_places(selected: Filter, texts: Sequence[str], partitions: Sequence[TopicPartition]) -> Filter:
+    """Returns the filter of those letters at the places of :func:`places_of` that ``selected`` selects."""
+    found = sorted({f"{at.partition}@{offset}" for at, offset in places_of(texts, partitions)})
+    return replace(selected, places=tuple(found))
 
 
 def places_of(texts: Sequence[str], partitions: Sequence[TopicPartition]) -> list[tuple[TopicPartition, int]]:

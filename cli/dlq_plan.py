@@ -17,6 +17,7 @@ from penstock.common.murmur2 import partition_for
 from penstock.common.shown import counted
 
 BEFORE = "were replayed before"
+SAME = "are about records that other letters are about, too: a record is replayed once"
 
 
 class Destination(NamedTuple):
@@ -81,6 +82,10 @@ class Plan:
     moved: int = 0
     elsewhere: int = 0
     ends: dict[int, int] = field(default_factory=dict)
+    replayed: set[int] = field(default_factory=set)
+    """The records that earlier replays wrote, by :attr:`~penstock.cli.dlq_letters.Letter.record_id`."""
+    _planned: dict[int, str] = field(default_factory=dict)
+    """The records that this one writes, and their topics."""
 
     @property
     def letters(self) -> int:
@@ -91,6 +96,9 @@ class Plan:
         """Count the next letter."""
         self.read += 1
         self.ends[letter.partition] = letter.offset + 1
+        before = notes.has_replayed(letter, self.route.to)
+        if before:
+            self._take_replayed(letter.record_id)
         if not replay.filter.matches(letter):
             return
         self.matching += 1
@@ -99,12 +107,30 @@ class Plan:
             self.left[to] += 1
             if letter.source is not None and to == gone(letter.source):
                 self.gone.add(letter.source)
-        elif notes.has_replayed(letter, self.route.to):
+        elif before:
             self.left[BEFORE] += 1
         else:
-            self.written[to.topic] += 1
-            self.again += letter.replayed is not None
-            self._take_partition(letter, to)
+            self._take_written(letter, to)
+
+    def _take_replayed(self, record: int | None) -> None:
+        if record is None:
+            return
+        self.replayed.add(record)
+        topic = self._planned.pop(record, None)
+        if topic is not None:  # another letter about it came first
+            self.written[topic] -= 1
+            self.left[SAME] += 1
+
+    def _take_written(self, letter: Letter, to: Destination) -> None:
+        record = letter.record_id
+        if record is not None:
+            if record in self.replayed or record in self._planned:
+                self.left[SAME] += 1
+                return
+            self._planned[record] = to.topic
+        self.written[to.topic] += 1
+        self.again += letter.replayed is not None
+        self._take_partition(letter, to)
 
     def _take_partition(self, letter: Letter, to: Destination) -> None:
         had = None if letter.error is None else letter.error.partition
@@ -118,7 +144,7 @@ class Plan:
     def lines(self) -> list[str]:
         """Returns the plan as lines for people."""
         said = [f"{counted(self.matching, 'letter')} of {self.read:,} selected"]
-        said += [f"  {count:,} to topic {topic}" for topic, count in sorted(self.written.items())]
+        said += [f"  {count:,} to topic {topic}" for topic, count in sorted((+self.written).items())]
         if self.again:
             said.append(f"  {self.again:,} of them are of records that were replayed before and have failed again")
         if self.moved:
@@ -134,6 +160,6 @@ class Plan:
     def body(self) -> dict[str, object]:
         """Returns the plan for JSON."""
         return {
-            "read": self.read, "selected": self.matching, "replayed": dict(self.written), "left": dict(self.left),
+            "read": self.read, "selected": self.matching, "replayed": dict(+self.written), "left": dict(self.left),
             "failed_again": self.again, "other_partition": self.moved,
         }  # fmt: skip

@@ -26,23 +26,20 @@ _PATIENCE_S = 60.0
 
 
 class Counter:
-    """Reports how many of ``total`` records are done, with the rate since the first report."""
+    """Reports how many of ``total`` records are done, with their rate."""
 
-    def __init__(
-        self, step: str, total: int, progress: Progress, clock: Callable[[], float] = time.monotonic, done: int = 0
-    ) -> None:
+    def __init__(self, step: str, total: int, progress: Progress, clock: Callable[[], float] = time.monotonic) -> None:
         self._step = step
         self._total = total
         self._progress = progress
         self._clock = clock
         self._began_s = clock()
-        self._first = done
-        progress(StepProgress(step, done, total, RECORDS))
+        progress(StepProgress(step, 0, total, RECORDS))
 
     def report(self, done: int) -> None:
         """Report that ``done`` records are done in all."""
         passed = self._clock() - self._began_s
-        rate = (done - self._first) / passed if passed > 0 else None
+        rate = done / passed if passed > 0 else None
         left = (self._total - done) / rate if rate else None
         self._progress(StepProgress(self._step, done, self._total, RECORDS, rate, left))
 

@@ -84,6 +84,8 @@ class Replayer:
     written: int = 0
     _sent: int = 0
     _reached: dict[int, int] = field(default_factory=dict)
+    _records: set[int] = field(default_factory=set)
+    """Those that are written, by any replay."""
 
     @property
     def _topic(self) -> str:
@@ -99,6 +101,7 @@ class Replayer:
         transactional_id = f"{self._topic}-dlq-replay"
         with transactions(self.clients, transactional_id, notes_topic(self._topic), self.clock) as writer:
             notes = read_notes(self.clients, self._topic, wait=True)
+            self._records = set(self.plan.replayed)
             pace = Pace(self.rate, self.clock)
             for batch in self.letters.batches("replaying", lambda _: None):
                 for letter in letters_of(batch):
@@ -113,7 +116,14 @@ class Replayer:
             self._commit(writer)
 
     def _is_due(self, letter: Letter, notes: Notes) -> bool:
-        return self.replay.selects(letter, self._topic) and not notes.has_replayed(letter, self.replay.to)
+        before = notes.has_replayed(letter, self.replay.to)
+        if not before and not self.replay.selects(letter, self._topic):
+            return False
+        record = letter.record_id
+        is_new = record is None or record not in self._records
+        if record is not None:
+            self._records.add(record)
+        return is_new and not before
 
     def _write(self, writer: Transactions, letter: Letter, pace: Pace) -> bool:
         """Write the record of ``letter``. Returns True if that waited for its time."""

@@ -21,21 +21,28 @@ from penstock.cli import (
     deploy,
     describe,
     dlq,
+    doctor,
+    explain,
+    explained,
     ingest,
+    new,
     plan,
     query,
     reset,
     run,
     scale,
+    schema,
     stores,
     top,
     topic,
 )
 from penstock.cli.output import console
-from penstock.common.errors import StreamsError
+from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.version import version
 
 _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
+    new.register,
+    doctor.register,
     broker.register,
     run.register,
     applications.register,
@@ -45,12 +52,14 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     describe.register,
     topic.register,
     dlq.register,
+    explain.register,
     archive.register,
     backfill.register,
     audit.register,
     ingest.register,
     reset.register,
     plan.register,
+    schema.register,
     deploy.register,
     scale.register,
 )
@@ -62,6 +71,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_EXPLAIN_THEMSELVES = (StreamsError.__name__, ConfigError.__name__)
+"""Errors whose page has no more than their message."""
+
 for _register in _REGISTRARS:
     _register(app)
 
@@ -95,7 +107,11 @@ def main() -> None:
 
 
 def _refuse(error: Exception) -> NoReturn:
-    console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+    out = console(stderr=True)
+    out.print(Text(str(error), style="red"), soft_wrap=True)
+    name = explained.name_of(error)
+    if out.is_terminal and name not in (None, *_EXPLAIN_THEMSELVES):
+        out.print(Text(f"penstock explain {name}", style="dim"))
     sys.exit(1)
 
 

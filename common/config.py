@@ -3,7 +3,8 @@
 Keys that begin with ``consumer.``, ``producer.``, ``admin.`` or ``topic.`` are passed, without the prefix, to the
 clients (librdkafka's names) or to the configuration of internal topics. Security is configured once for all clients,
 without a prefix: ``security.protocol``, ``sasl.*`` and ``ssl.*``. Keys that begin with ``object.store.`` are settings
-of object storage, by the names of its client (obstore).
+of object storage, by the names of its client (obstore). The settings of a schema registry have Confluent's names:
+``schema.registry.url``, ``auto.register.schemas`` and others (docs/SCHEMA_REGISTRY.md).
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ from penstock.common.time import to_ms
 
 CLIENTS = ("consumer.", "producer.", "admin.")
 OBJECT_STORE = "object.store."
+SCHEMA_REGISTRY = (
+    "schema.registry.", "basic.auth.", "bearer.auth.", "auto.register.schemas", "use.latest.version",
+    "normalize.schemas", "subject.name.strategy", "key.subject.name.strategy", "value.subject.name.strategy",
+)  # fmt: skip
 PREFIXES = (*CLIENTS, "topic.", OBJECT_STORE)
 _ALIASES = {
     "sasl.mechanism": "sasl.mechanisms"
@@ -246,7 +251,8 @@ class StreamsConfig(BaseModel):
                 f"a configuration is a dict of keys, such as 'application.id', not {shown_with_type(entries)}"
             )
         known = {field.alias for field in cls.model_fields.values() if field.alias}
-        given = {key: each for key, each in entries.items() if str(key).startswith(PREFIXES) or is_security_key(key)}
+        passed_on = (*PREFIXES, *SCHEMA_REGISTRY)
+        given = {key: each for key, each in entries.items() if str(key).startswith(passed_on) or is_security_key(key)}
         own = {key: value for key, value in entries.items() if key not in given}
         clients = _for_clients(given)
         for key in own:
@@ -307,6 +313,11 @@ class StreamsConfig(BaseModel):
         """The settings of object storage, by the names of its client."""
         mine = {key[len(OBJECT_STORE) :]: each for key, each in self.clients.items() if key.startswith(OBJECT_STORE)}
         return Entries({key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in mine.items()})
+
+    @property
+    def serde_settings(self) -> Mapping[str, Any]:
+        """The settings of a schema registry, for serdes that use one."""
+        return Entries((key, each) for key, each in self.clients.items() if key.startswith(SCHEMA_REGISTRY))
 
     def client_entries(self, prefix: str) -> dict[str, Any]:
         """Returns the entries with ``prefix`` (such as ``consumer.``), without it. For a client also those for all

@@ -79,6 +79,9 @@ contract handles it, so programs need not catch it::
     ├── ActorSilentError              it has not answered: the order is repeated later
     ├── ActorNameTakenError           Ray still has another of that name: the next has another number
     └── CommitRefusedError            Kafka will never take the offsets: the application fails
+    registry/contracts.py             a schema registry's answers: the record, or the program's schema, is wrong
+    ├── SchemaNotFoundError           a SerializationError: there is no schema of that id, or no such subject
+    └── SchemaRefusedError            a SerializationError: a schema is not valid, or not compatible with an earlier one
     pipeline/ingest/contracts.py
     └── FileError                     a file cannot be ingested: the other files are, then the ingest fails
 """
@@ -94,7 +97,16 @@ if TYPE_CHECKING:
 
 
 class StreamsError(Exception):
-    """The base class of all errors that penstock raises on purpose. Mirrors ``StreamsException``."""
+    """The base class of all errors that penstock raises on purpose. Mirrors ``StreamsException``.
+
+    A traceback shows the command that explains the error.
+    """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        name = next(cls.__name__ for cls in type(self).__mro__ if cls.__module__ == __name__)
+        if name not in ("StreamsError", "ConfigError"):  # whose messages say all
+            self.add_note(f"penstock explain {name}")
 
 
 class TopologyError(StreamsError):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from types import TracebackType
+
+TYPE_CHECKING = False  # typing takes as long to import as all that came before it
+if TYPE_CHECKING:
+    from types import TracebackType
 
 
 def end_without_a_traceback() -> None:

@@ -43,7 +43,7 @@ def typed_json(kind: Any) -> Functions:
     Raises TopologyError for a type that neither can read.
     """
     try:
-        parts = list(_parts(types.type_info(kind)))
+        parts = list(parts_of(types.type_info(kind)))
     except (TypeError, NameError) as error:
         raise _unusable(kind, error) from error
     custom = [part.cls for part in parts if isinstance(part, types.CustomType)]
@@ -67,8 +67,8 @@ def _unusable(kind: Any, why: object) -> TopologyError:
     )
 
 
-def _parts(part: Any, seen: set[Any] | None = None) -> Iterator[types.Type]:
-    """Every type within ``part``, itself included, once."""
+def parts_of(part: Any, seen: set[Any] | None = None) -> Iterator[types.Type]:
+    """Yields every type within ``part``, itself included, once."""
     seen = set() if seen is None else seen
     if isinstance(part, types.Type):
         if id(part) in seen:
@@ -78,10 +78,10 @@ def _parts(part: Any, seen: set[Any] | None = None) -> Iterator[types.Type]:
     if isinstance(part, types.Type | types.Field):
         for name in part.__struct_fields__:
             if name not in ("cls", "default", "default_factory"):
-                yield from _parts(getattr(part, name), seen)
+                yield from parts_of(getattr(part, name), seen)
     elif isinstance(part, tuple | list):
         for each in part:
-            yield from _parts(each, seen)
+            yield from parts_of(each, seen)
 
 
 def _by_msgspec(kind: Any, parts: Sequence[types.Type]) -> Functions:
@@ -91,9 +91,9 @@ def _by_msgspec(kind: Any, parts: Sequence[types.Type]) -> Functions:
         decode = msgspec.json.Decoder(kind).decode
     except (TypeError, NameError) as error:
         raise _unusable(kind, error) from error
-    encode = write_json if plain else msgspec.json.Encoder(enc_hook=_number).encode
+    encode = write_json if plain else msgspec.json.Encoder(enc_hook=written_number).encode
     has_sets = any(isinstance(part, types.SetType | types.FrozenSetType) for part in parts)
-    accepted, name = _classes(kind), name_of(kind)
+    accepted, name = classes_of(kind), name_of(kind)
 
     def write(value: Any) -> bytes:
         if accepted is not None and type(value) not in accepted:
@@ -106,7 +106,7 @@ def _by_msgspec(kind: Any, parts: Sequence[types.Type]) -> Functions:
         except (TypeError, ValueError, RecursionError, SerializationError) as error:
             raise SerializationError(f"json({name}): {error}") from error
         if has_floats and b"null" in data:
-            _refuse_infinite(name, msgspec.to_builtins(value, enc_hook=_number, str_keys=True))
+            _refuse_infinite(name, msgspec.to_builtins(value, enc_hook=written_number, str_keys=True))
         return data
 
     def read(data: bytes) -> Any:
@@ -124,7 +124,7 @@ def _by_pydantic(kind: Any) -> Functions:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
     except (PydanticUserError, PydanticSchemaGenerationError) as error:
         raise _unusable(kind, error) from error
-    accepted, name, has_sets = _classes(kind), name_of(kind), _mentions_sets(adapter.core_schema)
+    accepted, name, has_sets = classes_of(kind), name_of(kind), _mentions_sets(adapter.core_schema)
 
     def dumped(value: Any) -> Any:
         try:
@@ -139,7 +139,7 @@ def _by_pydantic(kind: Any) -> Functions:
         if accepted is not None and type(value) not in accepted:
             raise _wrong_type(name, value)
         try:
-            data = adapter.dump_json(value, by_alias=True, warnings="error", fallback=_number)
+            data = adapter.dump_json(value, by_alias=True, warnings="error", fallback=written_number)
             if has_sets:
                 data = sort_lists_of_sets(data, dumped(value))
             check_depth(data)
@@ -171,14 +171,14 @@ def _mentions_sets(schema: Any) -> bool:
     return isinstance(schema, list | tuple) and any(map(_mentions_sets, schema))
 
 
-def _classes(kind: Any) -> tuple[type, ...] | None:
-    """Returns what a value of ``kind`` may be an instance of, exactly; None if that is not known."""
+def classes_of(kind: Any) -> tuple[type, ...] | None:
+    """Returns the classes that a value of ``kind`` may be an instance of, exactly; None if they are not known."""
     origin = typing.get_origin(kind)
     if origin in (typing.Union, UnionType):
-        each = [_classes(choice) for choice in typing.get_args(kind)]
+        each = [classes_of(choice) for choice in typing.get_args(kind)]
         return None if None in each else tuple(cls for classes in each if classes for cls in classes)
     if origin is typing.Annotated:
-        return _classes(kind.__origin__)
+        return classes_of(kind.__origin__)
     kind = origin or kind
     if typing.is_typeddict(kind):
         return (dict,)
@@ -193,7 +193,8 @@ def _wrong_type(name: str, value: object) -> SerializationError:
     return SerializationError(f"json({name}): {value!r} is of type {type(value).__qualname__}")
 
 
-def _number(value: object) -> Any:
+def written_number(value: object) -> Any:
+    """Returns Python's number for one of numpy: a hook of msgspec's encoders. Raises TypeError for anything else."""
     number = number_of_numpy(value)
     if number is None:
         raise TypeError(f"there is no JSON form for {value!r} ({type(value).__qualname__})")

@@ -10,6 +10,7 @@ All numbers are signed and big-endian. The end of a time window is not written: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from struct import Struct
@@ -45,9 +46,19 @@ class WindowedSerde(Serde[Windowed[T]]):
         return (_END_AND_START if self.window_size_ms is None else _START).size
 
     @override
+    def configure(self, config: Mapping[str, Any]) -> Serde[Windowed[T]]:
+        assert self.inner is not None
+        return _windowed(self.inner.configure(config), self.window_size_ms)
+
+    @override
     def bind(self, topic: str, part: SerdePart) -> Serde[Windowed[T]]:
         assert self.inner is not None
         return _windowed(bound(self.inner, topic, part), self.window_size_ms)
+
+    @override
+    def prepare(self) -> None:
+        assert self.inner is not None
+        self.inner.prepare()
 
     @override
     def __repr__(self) -> str:

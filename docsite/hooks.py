@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 from mkdocs.structure.files import File, InclusionLevel
 
+_BESIDE = re.compile(r"<!-- beside -->\n(.*?)\n<!-- end -->", re.DOTALL)
+"""Blocks of code that the site shows beside each other, and GitHub below each other."""
 _PATHS = {page: path for path, page in DOCUMENTS.items()}
 
 
@@ -72,7 +75,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     path = _path(page.file.src_uri)
     if (ROOT / path).is_file():
         markdown = repository_links.adapted(markdown, path)
-    return github_markdown.adapted(markdown)
+    return _BESIDE.sub(r'<div class="beside" markdown>\n\1\n</div>', github_markdown.adapted(markdown))
 
 
 def _path(page: str) -> str:

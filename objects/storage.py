@@ -27,6 +27,19 @@ _NEED_AN_OBJECT = {"read", "look at", "delete"}
 """The operations that ask for an object. Others can miss the bucket only."""
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 """Texts by which S3, Azure and Google Cloud Storage answer that there is no such bucket or container."""
+_CREDENTIALS = {
+    "s3": ("/latest/api/token", "/latest/meta-data"),
+    "gs": ("/computeMetadata/",),
+    "az": ("/metadata/identity", "/msi/token"),
+}
+"""Parts of the addresses at which a machine of a cloud gets its credentials. They are asked if no others are set, so an
+error that names one means that there are none."""
+_HOW_TO_GIVE = {
+    "s3": "object.store.aws_access_key_id and object.store.aws_secret_access_key, or AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY in the environment (files below ~/.aws are not read)",
+    "gs": "object.store.google_service_account (a file), or GOOGLE_APPLICATION_CREDENTIALS in the environment",
+    "az": "object.store.azure_storage_account_key, or AZURE_STORAGE_ACCOUNT_KEY in the environment",
+}
 _DELETED_AT_ONCE = 500
 _CHUNK_BYTES = 8 << 20
 _RETRIES = {"max_retries": 8, "retry_timeout": timedelta(minutes=2)}
@@ -183,6 +196,12 @@ class _ObstoreObjects:
         except BaseError as error:
             if any(code in str(error) for code in _NO_BUCKET):  # a listing says it so
                 raise self._not_there(what, name) from error
+            scheme = urlsplit(self._url).scheme
+            if any(part in str(error) for part in _CREDENTIALS.get(scheme, ())):
+                raise ObjectStoreError(
+                    f"cannot {what} {name!r} in {self._url}: there are no credentials, and this machine has none of "
+                    f"its own. Set {_HOW_TO_GIVE[scheme]}"
+                ) from error
             raise ObjectStoreError(f"cannot {what} {name!r} in {self._url}: {self._shown(error)}") from error
 
     def _not_there(self, what: str, name: str) -> ObjectStoreError:

@@ -6,12 +6,12 @@ they are first used, so that a Spark executor or a test of a topology needs no R
 
 from __future__ import annotations
 
+import penstock.common.interrupted  # noqa: F401  # before all that takes its time, typing included
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import penstock.common.interrupted  # noqa: F401  # before all that takes its time
-
-# isort: split
 from penstock.common.errors import (
     ApplicationStateError,
     ArchiveError,
@@ -75,10 +75,13 @@ from penstock.common.offset_resets import AutoOffsetReset
 from penstock.common.position import Position, PositionBound
 from penstock.common.records import Headers, ProducerRecord, Record, RecordMetadata
 from penstock.common.restore_listener import StateRestoreListener
-from penstock.common.serdes import Serde, Serdes
+from penstock.common.serdes import Serde
 from penstock.common.standby_listener import StandbyUpdateListener, SuspendReason
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import Window, Windowed
+from penstock.registry.generic_record import GenericRecord
+from penstock.registry.mock import MockSchemaRegistry
+from penstock.registry.serdes import Serdes
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import (
     CommitBatch,
@@ -222,6 +225,7 @@ __all__ = [
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyRecord",
+    "GenericRecord",
     "GlobalKTable",
     "Grouped",
     "Headers",
@@ -246,6 +250,7 @@ __all__ = [
     "Materialized",
     "MetricName",
     "MissingTopicError",
+    "MockSchemaRegistry",
     "MultiVersionedKeyQuery",
     "Named",
     "NotUpToBoundError",
@@ -370,25 +375,22 @@ __all__ = [
 ]
 
 _LATER = {
-    "ApplicationState": ("penstock.cluster.read_side", "ApplicationState"),
-    "ApplicationStatus": ("penstock.cluster.read_side", "ApplicationStatus"),
-    "CloseOptions": ("penstock.cluster.client.close_options", "CloseOptions"),
-    "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
-    "KeyQueryMetadata": ("penstock.cluster.queries.store_metadata", "KeyQueryMetadata"),
-    "MetricName": ("penstock.cluster.queries.metrics", "MetricName"),
-    "QueryableStoreType": ("penstock.cluster.queries.queryable", "QueryableStoreType"),
-    "QueryableStoreTypes": ("penstock.cluster.queries.queryable", "QueryableStoreTypes"),
-    "ReadOnlyKeyValueStore": ("penstock.cluster.queries.store_view", "ReadOnlyKeyValueStore"),
-    "ReadOnlyVersionedKeyValueStore": ("penstock.cluster.queries.store_view", "ReadOnlyVersionedKeyValueStore"),
-    "RunningApplication": ("penstock.cluster.client.running_application", "RunningApplication"),
-    "StateQueryRequest": ("penstock.cluster.queries.state_query", "StateQueryRequest"),
-    "StateQueryResult": ("penstock.cluster.queries.state_query", "StateQueryResult"),
-    "StreamsMetadata": ("penstock.cluster.queries.store_metadata", "StreamsMetadata"),
-    "run": ("penstock.cli.run", "run_application"),
-    "TestInputTopic": ("penstock.testing.driver_topics", "TestInputTopic"),
-    "TestOutputTopic": ("penstock.testing.driver_topics", "TestOutputTopic"),
-    "TestRecord": ("penstock.testing.driver_topics", "TestRecord"),
-    "TopologyTestDriver": ("penstock.testing.topology_test_driver", "TopologyTestDriver"),
+    name: module
+    for module, names in {
+        "penstock.cluster.read_side": ("ApplicationState", "ApplicationStatus"),
+        "penstock.cluster.client.close_options": ("CloseOptions",),
+        "penstock.api.kafka_streams": ("KafkaStreams",),
+        "penstock.cluster.queries.store_metadata": ("KeyQueryMetadata", "StreamsMetadata"),
+        "penstock.cluster.queries.metrics": ("MetricName",),
+        "penstock.cluster.queries.queryable": ("QueryableStoreType", "QueryableStoreTypes"),
+        "penstock.cluster.queries.store_view": ("ReadOnlyKeyValueStore", "ReadOnlyVersionedKeyValueStore"),
+        "penstock.cluster.client.running_application": ("RunningApplication",),
+        "penstock.cluster.queries.state_query": ("StateQueryRequest", "StateQueryResult"),
+        "penstock.cli.run": ("run",),
+        "penstock.testing.driver_topics": ("TestInputTopic", "TestOutputTopic", "TestRecord"),
+        "penstock.testing.topology_test_driver": ("TopologyTestDriver",),
+    }.items()
+    for name in names
 }
 
 
@@ -401,8 +403,7 @@ if not TYPE_CHECKING:  # which would take any name for one that is imported late
             return version()
         if name not in _LATER:
             raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-        module, attribute = _LATER[name]
-        return getattr(import_module(module), attribute)
+        return getattr(import_module(_LATER[name]), "run_application" if name == "run" else name)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ Then the record counts as dropped, or an error is raised that names the place.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from penstock.common.config import StreamsConfig
@@ -38,6 +38,7 @@ from penstock.common.log import logger
 from penstock.common.records import NO_HEADERS, SENT_NOW, Headers, ProducerRecord, Record
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import Send
+from penstock.tasks.task_metrics import HandlerCounts
 
 # Errors of penstock that mean that the user's code asked for what cannot be.
 _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
@@ -58,21 +59,6 @@ def raise_at_once(error: RetriableError, attempt: int) -> None:
 def is_explained(error: Exception) -> bool:
     """Returns True if an error that leaves user code is penstock's own and complete: a producer's, a store's."""
     return isinstance(error, StreamsError) and not isinstance(error, _MISUSE)
-
-
-@dataclass
-class HandlerCounts:
-    """Number of decisions of the handlers of exceptions to drop, in a task, and of dead letters."""
-
-    deserialization: int = 0
-    processing: int = 0
-    production: int = 0
-    dead_letters: int = 0
-
-    @property
-    def dropped(self) -> int:
-        """Number of records, and of results, that the handlers have dropped."""
-        return self.deserialization + self.processing + self.production
 
 
 def has_own_handlers(config: StreamsConfig) -> bool:
@@ -96,7 +82,7 @@ class Failures:
     before a serializer that cannot answer is asked again."""
 
     def __init__(self, context: TaskContext, config: StreamsConfig, send: Send | None) -> None:
-        self.counts = HandlerCounts()
+        self.undecodable_records = self.failed_records = self.unwritten_results = self.letters = 0
         self.send = send
         self.wait: Wait = raise_at_once
         self.raw_of: Callable[[TopicPartition, int], RawRecord] | None = None
@@ -107,6 +93,11 @@ class Failures:
         self._production = config.production_exception_handler
         self._topic = config.errors_dead_letter_queue_topic_name if send is not None else None
         self._told_of_lost_letters = False
+
+    def counts(self) -> HandlerCounts:
+        """Returns what the handlers have dropped so far, and the number of dead letters."""
+        dropped = self.undecodable_records, self.failed_records, self.unwritten_results
+        return HandlerCounts(*dropped, self.letters)
 
     # ---- what fails ----
 
@@ -125,7 +116,7 @@ class Failures:
         )
         error = DeserializationError(why, topic=at.topic, partition=at.partition, offset=offset, key=record.key)
         self._carry_out(response, error, cause)
-        self.counts.deserialization += 1
+        self.undecodable_records += 1
 
     def in_operator(self, cause: Exception, node: str, key: Any, value: Any, timestamp: int) -> None:
         """Decide about a record for which the user code of ``node`` raised.
@@ -149,7 +140,7 @@ class Failures:
         notes = "".join(f", {note}" for note in getattr(cause, "__notes__", ()))
         what, key = f"{type(cause).__name__}: {cause}{notes}", None if record is None else record.key
         self._carry_out(response, self._error(ProcessingError, what, context, key), cause)
-        self.counts.processing += 1
+        self.failed_records += 1
 
     def unserializable(
         self,
@@ -166,7 +157,7 @@ class Failures:
         response = asked(handler, ask, cause, context)
         what = f"a result for topic {record.topic} cannot be serialised: {why}"
         self._carry_out(response, self._error(ProductionError, what, context, record.key), cause)
-        self.counts.production += 1
+        self.unwritten_results += 1
 
     def not_sent(
         self, cause: ProductionError, node: str, record: ProducerRecord[bytes | None, bytes | None], timestamp: int
@@ -182,7 +173,7 @@ class Failures:
         refused = replace(record, timestamp=timestamp, headers=context.headers)
         response = asked(handler, lambda: handler.handle_error(context, refused, cause), cause, context)
         self._carry_out(response, error, cause)
-        self.counts.production += 1
+        self.unwritten_results += 1
 
     # ---- what follows ----
 
@@ -211,7 +202,7 @@ class Failures:
         timestamp = SENT_NOW if letter.timestamp is None else letter.timestamp
         partition = -1 if letter.partition is None else letter.partition
         self.send(letter.topic, letter.key, letter.value, timestamp, letter.headers or None, partition)
-        self.counts.dead_letters += 1
+        self.letters += 1
 
     def _context_of(self, node: str, timestamp: int) -> ErrorHandlerContext:
         source, offset = self._context.place()

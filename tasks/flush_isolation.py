@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from penstock.common.graphs import reachable
-from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 
@@ -36,10 +35,18 @@ def written_by_flushes(
     return frozenset(store for nodes in reached for node in nodes.values() for store in _written(node))
 
 
-def flush_reads_source(nodes: Iterable[Node], stores: Mapping[str, Store]) -> bool:
-    """Returns True if updates that a cache holds back must keep the source of their records."""
-    asks = any(isinstance(node, ProcessorNode) and node.operator.keeps_source for node in nodes)
-    return asks and any(store.opened.context.caching and store.forwarded_by for store in stores.values())
+def user_code_behind(children: Mapping[str, Sequence[Node]], forwarded_by: Mapping[str, Sequence[str]]) -> bool:
+    """Returns True if a flush of these stores reaches a function or an object of the user's, or another store: what may
+    fail there must know the record that the update came from."""
+    return any(_may_fail(node) for it in forwarded_by.values() for node in _reached(it, children).values())
+
+
+def _may_fail(node: Node) -> bool:
+    if isinstance(node, SinkNode):
+        return callable(node.topic) or node.partitioner is not None
+    return isinstance(node, ProcessorNode) and bool(
+        node.stores or node.operator.functions or node.operator.runs_user_objects
+    )
 
 
 def _written(node: Node) -> Iterator[str]:

@@ -81,6 +81,13 @@ class TaskProgram:
     stores: Mapping[str, AnyStoreBuilder]
     changelogs: Mapping[str, Changelog]
     undecoded: Undecoded
+    written: tuple[Serde[Any], ...] = ()
+    """The bound serdes by which the tasks write: those of sinks, stores and operators."""
+
+    def prepare_serdes(self) -> None:
+        """Have the serdes get ready to write. Raises what they raise, RetriableError if one must be called again."""
+        for serde in self.written:
+            serde.prepare()
 
     @cached_property
     def partitioned_topics(self) -> frozenset[str]:
@@ -121,17 +128,20 @@ class TaskProgram:
         _check_functions(config)
         nodes: list[Node] = []
         sources: dict[str, SourceTopic] = {}
+        written: list[Serde[Any]] = []
         for node in (node for sub in subtopologies for node in sub.nodes):
             if isinstance(node, SourceNode):
                 topics = _source_topics(node, config)
                 sources.update(topics)
                 node = _resolve_source(_with_serdes(node, config), topics)
             elif isinstance(node, SinkNode):
-                node = _resolve_sink(node, config)
+                node = _resolve_sink(node, config, written)
             else:
-                node = replace(node, operator=node.operator.with_serdes(partial(_fill, config), node.name))
+                node = replace(node, operator=node.operator.with_serdes(partial(_fill, config, written), node.name))
             nodes.append(node)
-        stores = {store.name: _resolve_store(store, sub, config) for sub in subtopologies for store in sub.stores}
+        stores = {
+            store.name: _resolve_store(store, sub, config, written) for sub in subtopologies for store in sub.stores
+        }
         changelogs = {
             name: Changelog(topic, store.source_topic is not None)
             for name, store in stores.items()
@@ -139,7 +149,7 @@ class TaskProgram:
         }
         children = _children(nodes)
         undecoded = find_undecoded(nodes, children, stores)
-        return TaskProgram(config, tuple(nodes), children, sources, stores, changelogs, undecoded)
+        return TaskProgram(config, tuple(nodes), children, sources, stores, changelogs, undecoded, tuple(written))
 
 
 class TaskPrograms:
@@ -213,8 +223,10 @@ def _source_topics(node: SourceNode, config: StreamsConfig) -> dict[str, SourceT
     if node.internal:
         topics = tuple(internal_topic(config.application_id, topic) for topic in topics)
         extractor, reset = FailOnInvalidTimestamp(), "earliest"
+    keys = {topic: bound(key, topic, "key", config.serde_settings) for topic in topics}
+    values = {topic: bound(value, topic, "value", config.serde_settings) for topic in topics}
     return {
-        topic: SourceTopic(topic, node.name, bound(key, topic, "key"), _of_values(node, value, topic), extractor, reset)
+        topic: SourceTopic(topic, node.name, keys[topic], _of_values(node, values[topic]), extractor, reset)
         for topic in topics
     }
 
@@ -242,18 +254,20 @@ def _common(serdes: Sequence[Serde[Any]]) -> Serde[Any] | None:
     return serdes[0] if all(serde == serdes[0] for serde in serdes) else None
 
 
-def _resolve_sink(node: SinkNode, config: StreamsConfig) -> SinkNode:
+def _resolve_sink(node: SinkNode, config: StreamsConfig, written: list[Serde[Any]]) -> SinkNode:
     key, value = _node_serdes(node, config)
-    if not isinstance(node.topic, str):
-        return replace(node, key_serde=key, value_serde=value)
+    settings = config.serde_settings
+    if not isinstance(node.topic, str):  # bound when a topic is chosen
+        return replace(node, key_serde=key.configure(settings), value_serde=value.configure(settings))
     topic = internal_topic(config.application_id, node.topic) if node.internal else node.topic
-    return replace(node, topic=topic, key_serde=bound(key, topic, "key"), value_serde=_of_values(node, value, topic))
+    keys, values = bound(key, topic, "key", settings), bound(value, topic, "value", settings)
+    written += (keys, values)
+    return replace(node, topic=topic, key_serde=keys, value_serde=_of_values(node, values))
 
 
-def _of_values(node: SourceNode | SinkNode, serde: Serde[Any], topic: str) -> Serde[Any]:
-    """Returns the serde of the values in ``topic``; ``serde`` is that of the program's values."""
-    values = bound(serde, topic, "value")
-    return changed(values) if node.changes else values
+def _of_values(node: SourceNode | SinkNode, serde: Serde[Any]) -> Serde[Any]:
+    """Returns the serde of the values in a topic; ``serde`` is that of the program's values, bound to the topic."""
+    return changed(serde) if node.changes else serde
 
 
 def _node_serdes(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[Serde[Any], Serde[Any]]:
@@ -275,15 +289,31 @@ def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str
 
 
 def _fill(
-    config: StreamsConfig, serde: Serde[Any] | None, part: SerdePart, topic: str, whose: str, option: str
+    config: StreamsConfig,
+    written: list[Serde[Any]],
+    serde: Serde[Any] | None,
+    part: SerdePart,
+    topic: str,
+    whose: str,
+    option: str,
 ) -> Serde[Any]:
-    return bound(serde or _default(config, part, whose, option), internal_topic(config.application_id, topic), part)
+    topic, given = internal_topic(config.application_id, topic), serde or _default(config, part, whose, option)
+    filled = bound(given, topic, part, config.serde_settings)
+    written.append(filled)
+    return filled
 
 
-def _resolve_store(store: AnyStoreBuilder, subtopology: Subtopology, config: StreamsConfig) -> AnyStoreBuilder:
+def _resolve_store(
+    store: AnyStoreBuilder, subtopology: Subtopology, config: StreamsConfig, written: list[Serde[Any]]
+) -> AnyStoreBuilder:
     what, topic = _store_words(store, subtopology), serde_topic(config.application_id, store)
-    store = store.in_format(config.dsl_store_format)
-    return store.with_known_serdes(lambda serde, part: bound(serde or _default(config, part, *what), topic, part))
+
+    def known(serde: Serde[Any] | None, part: SerdePart) -> Serde[Any]:
+        made = bound(serde or _default(config, part, *what), topic, part, config.serde_settings)
+        written.append(made)
+        return made
+
+    return store.in_format(config.dsl_store_format).with_known_serdes(known)
 
 
 def _store_words(store: AnyStoreBuilder, subtopology: Subtopology) -> tuple[str, str]:

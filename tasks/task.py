@@ -19,7 +19,7 @@ from penstock.tasks.compose import compose
 from penstock.tasks.contracts import CallRunner, RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.failures import is_explained, reads_source_bytes
-from penstock.tasks.flush_isolation import flushed_during_processing, written_by_flushes
+from penstock.tasks.flush_isolation import flushed_during_processing, user_code_behind, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.program import source_topic
@@ -107,7 +107,9 @@ class Task(CommittingTask):
         self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
         self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
         self._reads_time = bool(self._processors) or self._expiry is not None
-        self._places_headers = bool(self._caches) and (self._keeps_raw or program.reads_source)
+        cached = {name: store.forwarded_by for name, store in wired.items() if store.opened in self._caches}
+        named = self._keeps_raw and user_code_behind(program.children, cached)
+        self._places_headers = bool(self._caches) and (named or program.reads_source)
         self._processed = 0
         self.calls = calls if calls else None
         """The calls of its operators that call out; None if it has none."""
@@ -203,15 +205,13 @@ class Task(CommittingTask):
         return len(self._group.queues[partition])
 
     def process(self, max_records: int, wall_ms: int) -> int:
-        """Process at most ``max_records`` in the task's order; returns their number. 0: none may be processed now.
-
-        Raises RecordError when a record cannot be handled and the handlers do not drop it.
-        """
+        """Process at most ``max_records`` in the task's order; returns their number. 0: none may be processed. Raises
+        RecordError when a record cannot be handled and the handlers do not drop it."""
         self._context.wall_ms = wall_ms
         if self._group.waiting:
             self._group.ask_serdes(wall_ms)
         group, done, plain = self._group, 0, not self._reads_time and not self._places_headers
-        handled, undecodable = self._context.failures.counts, self._context.failures.counts.deserialization
+        failures, undecodable = self._context.failures, self._context.failures.undecodable_records
         if self.calls is not None:
             done = max_records = self._called.process(max_records, wall_ms)
         while done < max_records and group.ready(wall_ms):
@@ -228,7 +228,7 @@ class Task(CommittingTask):
                     chosen = group.exchange(queue)
                 elif queue:
                     group.offer(queue)
-        done += handled.deserialization - undecodable
+        done += failures.undecodable_records - undecodable
         self._processed += done
         if done:
             self._budget.count_processed(done)
@@ -361,8 +361,7 @@ class Task(CommittingTask):
         """Returns the counters so far."""
         counted = self._processed, self._context.dropped_records, self._context.stream_time
         punctuated = sum(queue.called for queue in self._punctuations.values())
-        handled = self._context.failures.counts
-        return TaskMetrics(*counted, punctuated, self._group.enforced, handled.dropped, handled.dead_letters)
+        return TaskMetrics(*counted, punctuated, self._group.enforced, self._context.failures.counts())
 
     def close(self) -> None:
         """Close all processors and stores, even if some raise. What is not committed is lost."""

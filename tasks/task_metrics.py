@@ -3,6 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import add
+from typing import NamedTuple
+
+
+class HandlerCounts(NamedTuple):
+    """Number of records, or results, that each exception handler has dropped in a task, and of dead letters."""
+
+    deserialization: int = 0
+    processing: int = 0
+    production: int = 0
+    dead_letters: int = 0
+
+    def plus(self, other: HandlerCounts) -> HandlerCounts:
+        """Returns the sums of both."""
+        return HandlerCounts(*map(add, self, other))
 
 
 @dataclass(frozen=True)
@@ -15,7 +30,14 @@ class TaskMetrics:
     punctuate_total: int = 0
     enforced_processing_total: int = field(default=0, compare=False)
     """Number of times that an empty partition was waited for in vain: it depends on how often the host calls."""
-    dropped_by_handlers: int = field(default=0, compare=False)
-    """Number of the dropped records that an exception handler dropped, which decides how to report them."""
-    dead_letters: int = field(default=0, compare=False)
-    """Number of dead letters that were written."""
+    handled: HandlerCounts = field(default=HandlerCounts(), compare=False)
+
+    @property
+    def dropped_by_handlers(self) -> int:
+        """Number of the dropped records that an exception handler dropped, which decides how to report them."""
+        return self.handled.deserialization + self.handled.processing + self.handled.production
+
+    @property
+    def dead_letters(self) -> int:
+        """Number of dead letters that were written."""
+        return self.handled.dead_letters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import TypeVar
 
 from structlog.stdlib import BoundLogger
 
@@ -11,10 +12,15 @@ from penstock.actors.commits.committing import Commits, delivery
 from penstock.actors.commits.guarantee import Guarantee
 from penstock.actors.loop.hosted_tasks import HostedTasks
 from penstock.actors.standbys.standbys import Standbys
-from penstock.actors.steps import Steps
+from penstock.actors.steps import SOON_S, Steps
 from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.common.errors import ProductionError
 from penstock.common.ids import Sources
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
+
+T = TypeVar("T")
+_PARTING_SLICE_S, _PARTING_SLICES = 0.005, 200
+"""Time for the last records of a task that has failed."""
 
 
 class Assignment:
@@ -55,7 +61,7 @@ class Assignment:
         if self._unopened:
             try:
                 # Records of a dropped task may be on their way to a changelog that is restored now.
-                yield from delivery(self._guarantee)
+                yield from self._or_undelivered(delivery(self._guarantee))
             except UndeliveredError as error:
                 yield from self._abort(error)
                 yield from self._guarantee.reopening()
@@ -77,10 +83,31 @@ class Assignment:
             yield from self._begin()
 
     def commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
-        """Commit ``tasks``; those whose commit is refused are dropped."""
-        answer = yield from self._commits.run(tasks, self._tasks.running)
+        """Commit ``tasks``; those whose commit is refused are dropped. Raises UndeliveredError if all must go back."""
+        answer = yield from self._or_undelivered(self._commits.run(tasks, self._tasks.running))
         if not answer.accepted:
             yield from self.drop_refused(tasks, answer.reason)
+
+    def end(self, failed: HostedTask | None) -> Steps[None]:
+        """Commit all tasks except the one that has failed, if any, whose dead letter is delivered. Best effort."""
+        try:
+            yield from self.commit([hosted for hosted in self._tasks.running if hosted is not failed])
+            for _ in range(_PARTING_SLICES if failed is not None and not self._guarantee.exactly_once else 0):
+                if self._guarantee.producer.flush(_PARTING_SLICE_S):
+                    break
+                yield SOON_S
+        except (UndeliveredError, ProductionError) as error:
+            happened = error.happened if isinstance(error, UndeliveredError) else "records not delivered"
+            self._log.warning(f"{happened} at the end", reason=str(error))
+
+    def _or_undelivered(self, steps: Steps[T]) -> Steps[T]:
+        """Take ``steps``. If one raises an error for which all tasks go back, raises the UndeliveredError for it."""
+        try:
+            return (yield from steps)
+        except Exception as error:
+            if (back := self._tasks.going_back(error)) is None:
+                raise
+            raise back from error
 
     def drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
         """Drop tasks whose commit was refused: another actor has them, or will have."""

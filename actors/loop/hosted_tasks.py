@@ -141,10 +141,9 @@ class HostedTasks:
             assert renewed is not None  # no order supersedes it
             self.by_id[hosted.id] = renewed
 
-    def going_back(self, error: BaseException, ending: bool) -> UndeliveredError | None:
-        """Returns the error for which all tasks go back to the last commit; None if the loop fails by ``error``.
-        ``ending``: they will process nothing more."""
-        if isinstance(error, ProductionError) and error.late and not ending:
+    def going_back(self, error: BaseException) -> UndeliveredError | None:
+        """Returns the error for which all tasks go back to the last commit; None if the loop fails by ``error``."""
+        if isinstance(error, ProductionError) and error.late:
             refused = self._guarantee.producer.take_refused()
             return self._opening.refused.going_back(error, refused, self.running)
         return undelivered(error) if isinstance(error, (UndeliveredError, RetriableError)) else None

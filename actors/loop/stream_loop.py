@@ -44,12 +44,10 @@ from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.actors.task_host.refused_records import with_writer
 from penstock.actors.task_host.state_cleanup import StateCleaner
-from penstock.actors.task_host.task_collector import undelivered
-from penstock.common.errors import ApplicationStateError, RetriableError
+from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import Sources
 from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import UndeliveredError
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
@@ -232,7 +230,7 @@ class StreamLoop:
             self._waits = next_s > 0
             return next_s
         except BaseException as error:  # the callers that wait for the loop must get it, whatever it is
-            if (back := self._hosted.going_back(error, bool(self._stopped or self._failed_with))) is None:
+            if (back := self._hosted.going_back(error)) is None:
                 self._fail(error)
             else:
                 self._job = self._current = None
@@ -355,10 +353,7 @@ class StreamLoop:
 
     def _ending(self, failed: HostedTask | None = None, stopped: Future[None] | None = None) -> Steps[None]:
         """Commit all tasks except the failed one (best effort), and end."""
-        try:
-            yield from self._assignment.commit([hosted for hosted in self._running if hosted is not failed])
-        except (UndeliveredError, RetriableError) as error:
-            self._log.warning(f"{undelivered(error).happened} at the end", reason=str(error))
+        yield from self._assignment.end(failed)
         self._finish(self._failed_with, stopped)
         if stopped is not None:
             stopped.set_result(None)

@@ -25,7 +25,7 @@ from penstock.common.standby_listener import SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer, Sending
 from penstock.kafka.topic_lookup import CREATED_WITHIN_S
 from penstock.state.write_buffer.memory_budget import MemoryBudget
-from penstock.tasks.program import TaskPrograms
+from penstock.tasks.program import TaskProgram, TaskPrograms
 
 _LOOK_UP_AGAIN_S = 0.1
 
@@ -106,12 +106,16 @@ class TaskOpening:
         return open_hosted_task(program, hosted.id, producer, self._budget, hosted.reads, stores, self._calls)
 
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
-        """Finds the positions at which their sources begin, and looks up the topics of their sinks; next is the
-        restore. Returns False if ``is_superseded`` while no broker answers, or none knows a topic any more."""
+        """Finds the positions at which their sources begin, looks up the topics of their sinks, and has their serdes
+        get ready to write; next is the restore. Returns False if ``is_superseded`` while no broker or schema registry
+        answers, or no broker knows a topic any more."""
         # The producer remembers them. If the first record looked its topic up, it could not wait for a broker.
         written = {topic for hosted in opened for topic in hosted.state_manager.program.partitioned_topics}
         if not (yield from self._look_up(frozenset(written), is_superseded)):
             return False
+        for program in {id(hosted.state_manager.program): hosted.state_manager.program for hosted in opened}.values():
+            if (yield from retry_while_unavailable(partial(_prepared, program), self._clock, is_superseded)) is None:
+                return False
         counts = yield from self._source_partitions(opened, is_superseded)
         if counts is None:
             return False
@@ -182,3 +186,8 @@ class TaskOpening:
             if is_superseded():
                 return False
             yield _LOOK_UP_AGAIN_S
+
+
+def _prepared(program: TaskProgram) -> bool:
+    program.prepare_serdes()
+    return True

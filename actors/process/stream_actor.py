@@ -35,6 +35,7 @@ from penstock.actors.status import ActorEnd, ActorStatus
 from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import identify, logger, use_format
+from penstock.common.may_wait import never_wait
 from penstock.kafka.clients import ConfluentClients
 
 # The loop holds the interpreter while it works: a query waits this long until it is taken from Ray.
@@ -72,7 +73,7 @@ class StreamActor:
                 self._watching = asyncio.create_task(self._watch(coordinator, belonging))
                 looking = self._loop, belonging
                 threading.Thread(target=self._look_at_lease, args=looking, name="lease", daemon=True).start()
-                threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
+                threading.Thread(target=_run, args=(self._loop,), name="stream-loop", daemon=True).start()
         # No task should have to wait for the opening (exactly once, the transactional id; global stores).
         await asyncio.wrap_future(self._loop.take(Assign(0, {}, {})))
         self._lease.begin(self._lease_s)
@@ -163,3 +164,8 @@ class StreamActor:
         error = await asyncio.wrap_future(loop.finished)
         disk_of = str(ray.get_runtime_context().get_node_id()) if loop.uncaught.disk_failed else ""
         return ActorEnd(error, loop.uncaught.response, loop.in_doubt, disk_of)
+
+
+def _run(loop: StreamLoop) -> None:
+    never_wait()
+    loop.run()

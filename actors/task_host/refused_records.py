@@ -161,4 +161,6 @@ def with_writer(error: BaseException, tasks: Iterable[HostedTask]) -> BaseExcept
 def _writer(program: TaskProgram, topic: str) -> str | None:
     if (name := program.sinks.get(topic)) is not None:
         return name
+    if topic == program.config.errors_dead_letter_queue_topic_name:
+        return "dead letters of the exception handlers"
     return next((f"store {store}" for store, log in program.changelogs.items() if log.topic == topic), None)

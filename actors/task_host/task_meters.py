@@ -123,8 +123,7 @@ class TaskMeters:
             dropped_records_total=before.dropped_records_total + counted.dropped_records_total,
             punctuate_total=before.punctuate_total + counted.punctuate_total,
             enforced_processing_total=before.enforced_processing_total + counted.enforced_processing_total,
-            dropped_by_handlers=before.dropped_by_handlers + counted.dropped_by_handlers,
-            dead_letters=before.dead_letters + counted.dead_letters,
+            handled=before.handled.plus(counted.handled),
         )
 
     def restored(self, total: int) -> int:
@@ -167,6 +166,10 @@ class TaskMeters:
             (TASK, "punctuate-latency-avg"): 1000 * punctuating.average,
             (TASK, "punctuate-latency-max"): 1000 * punctuating.highest,
             (TASK, "dropped-records-rate"): dropped.rate,
+            (TASK, "deserialization-handler-dropped-total"): counted.handled.deserialization,
+            (TASK, "processing-handler-dropped-total"): counted.handled.processing,
+            (TASK, "production-handler-dropped-total"): counted.handled.production,
+            (TASK, "dead-letters-total"): counted.handled.dead_letters,
             (TASK, "enforced-processing-rate"): enforced.rate,
             (TASK, "enforced-processing-total"): counted.enforced_processing_total,
             (TASK, "active-buffer-count"): queued,

@@ -95,7 +95,9 @@ def pickled_key_serdes(spec: ApplicationSpec, store: str, source_topic: str) -> 
         if source_topic in names or (source.pattern is not None and source.pattern.fullmatch(source_topic)):
             produced = source.key_serde or default
     builder = topology.store_builders[store]
-    serdes = builder.key_serde or default, produced, builder.entries
+    own, settings = builder.key_serde or default, spec.config.serde_settings
+    configured = [serde and serde.configure(settings) for serde in (own, produced)]
+    serdes = (*configured, builder.entries)
     pickled: bytes = cloudpickle.dumps(serdes)  # type: ignore[no-untyped-call]  # untyped in Ray
     return pickled
 

@@ -40,6 +40,7 @@ _PINNED = Path(__file__).with_name("broker_jars.sha256")
 MIRROR = "PENSTOCK_MAVEN_MIRROR"
 """The environment variable that names another repository in Maven's layout: a URL, which may begin with ``file:``."""
 
+_MAVEN = "http://ant.apache.org/ivy/maven"
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true"{root}/></resolvers>
@@ -55,7 +56,9 @@ def broker_jars() -> list[Path]:
 
 
 def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | None = None) -> list[Path]:
-    """Returns the jars of these Maven coordinates (``group:artifact:version``) and of their dependencies, by name.
+    """Returns the jars of these Maven coordinates (``group:artifact:version``) and of their dependencies, by name. With
+    a fourth part, a classifier, the artifact's jar of that classifier comes, too. With
+    ``group:artifact:version:tar.gz:classifier`` it is that archive, alone.
 
     The first call fetches them, with a progress bar on standard error. Later calls take them from the cache after
     comparing every jar with its recorded SHA-256, and fetch them again if one is broken. ``name`` is the set's name in
@@ -68,7 +71,11 @@ def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | N
         with FileLock(folder.with_name(f"{folder.name}.lock")):
             if not _is_whole(folder):
                 _fetch(coordinates, name, folder, pinned)
-    return sorted(folder.glob("*.jar"))
+    return sorted(_fetched(folder))
+
+
+def _fetched(folder: Path) -> list[Path]:
+    return [file for file in folder.glob("*") if file.name.endswith((".jar", ".tar.gz"))]
 
 
 def _folder(coordinates: Sequence[str], name: str) -> Path:
@@ -87,7 +94,7 @@ def _is_whole(folder: Path) -> bool:
 
 def _digests(folder: Path) -> dict[str, str]:
     found = {}
-    for jar in sorted(folder.glob("*.jar")):
+    for jar in sorted(_fetched(folder)):
         with jar.open("rb") as content:
             found[jar.name] = hashlib.file_digest(content, "sha256").hexdigest()
     return found
@@ -129,12 +136,19 @@ def _run_ivy(coordinates: Sequence[str], name: str, work: Path, target: Path) ->
     java = find_java()
     command = [str(java.executable), *java.network_flags, "-jar", str(_ivy_jar())]
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-cache", str(work / "cache")]
-    command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"]
+    command += [
+        "-retrieve",
+        f"{target}/[artifact]-[revision](-[classifier]).[ext]",
+        "-types",
+        "jar",
+        "bundle",
+        "tar.gz",
+    ]
     lines: list[str] = []
     for _ in range(_ATTEMPTS):
         # Ivy's cache keeps what an attempt has fetched, so the next attempt fetches only the rest.
         code, lines = _run_with_progress(command, name)
-        if code == 0 and any(target.glob("*.jar")):
+        if code == 0 and _fetched(target):
             return
     problems = [line for line in lines if "UNRESOLVED" in line or "not found" in line or "error" in line.lower()]
     raise LocalBrokerError(
@@ -146,11 +160,27 @@ def _run_ivy(coordinates: Sequence[str], name: str, work: Path, target: Path) ->
 
 
 def _ivy_module(coordinates: Sequence[str]) -> str:
-    lines = ['<ivy-module version="2.0">', '  <info organisation="penstock" module="jars"/>', "  <dependencies>"]
+    lines = [
+        f'<ivy-module version="2.0" xmlns:m="{_MAVEN}">',
+        '  <info organisation="penstock" module="jars"/>',
+        "  <dependencies>",
+    ]
     for coordinate in coordinates:
-        group, artifact, version = coordinate.split(":")
+        group, artifact, version, *more = coordinate.split(":")
+        if len(more) == 2:
+            extension, classifier = more
+            lines += [
+                f'    <dependency org="{group}" name="{artifact}" rev="{version}" transitive="false">',
+                f'      <artifact name="{artifact}" type="{extension}" ext="{extension}" m:classifier="{classifier}"/>',
+                "    </dependency>",
+            ]
+            continue
         # Without the mapping Ivy would also fetch optional, test and provided dependencies.
-        lines.append(f'    <dependency org="{group}" name="{artifact}" rev="{version}" conf="default->default"/>')
+        lines.append(f'    <dependency org="{group}" name="{artifact}" rev="{version}" conf="default->default">')
+        if more:
+            lines.append(f'      <artifact name="{artifact}" ext="jar"/>')
+        lines += [f'      <artifact name="{artifact}" ext="jar" m:classifier="{each}"/>' for each in more]
+        lines.append("    </dependency>")
     return "\n".join([*lines, "  </dependencies>", "</ivy-module>", ""])
 
 

@@ -201,6 +201,11 @@ class _Backfill:
         if found is not None:
             self._run, self._plan = found
             return
+        if options.resume:
+            logger(__name__).warning(
+                "--resume: there is no unfinished backfill to continue; this one begins at the beginning",
+                application=self._config.application_id, work=work.shown_url,
+            )  # fmt: skip
         self._plan = plan = self._planned(topics)
         for note in plan.notes:
             logger(__name__).warning(note)

@@ -143,6 +143,18 @@ def poison_counted(dropped: int, written: int) -> list[str]:
     return [] if dropped == written else [f"{written} records could not be decoded, {dropped} were counted as dropped"]
 
 
+def lettered(bad: Iterable[bytes], letters: Iterable[bytes], exactly: bool) -> list[str]:
+    """Each record that cannot be decoded has a dead letter: at least one, or exactly one. Both are given by their
+    keys."""
+    meant, found = Counter(bad), Counter(letters)
+    wrong = [
+        f"{key.decode()}: {found[key]} for {meant[key]} records"
+        for key in sorted(meant.keys() | found.keys())
+        if (found[key] != meant[key] if exactly else found[key] < meant[key])
+    ]
+    return in_a_sentence("dead letters do not match the bad records", wrong)
+
+
 def equal(what: str, found: Mapping[str, object], meant: Mapping[str, object]) -> list[str]:
     """Two views of the same rows agree."""
     return in_a_sentence(what, _differences(meant, found))

@@ -36,7 +36,9 @@ from penstock.topology.physical.topology import Topology
 from penstock.topology.processor_api.processor import Processor, ProcessorContext
 
 INPUT, MARKS = "numbers", "marks"
-OUTPUT, WINDOWS_OUT, JOINED = "counts-out", "windows-out", "joined-out"
+OUTPUT, WINDOWS_OUT, JOINED, LETTERS = "counts-out", "windows-out", "joined-out", "dead-letters"
+POISON = b"poison"
+"""A value that is no long, because it has six bytes."""
 COUNTS, TALLIES, WINDOWS = "counts", "tallies", "windows"
 STAMPED = "stamped-repartition"
 PARTITIONS = 4
@@ -164,8 +166,11 @@ class Numbered(Program):
     """
 
     def __init__(self, records: int, begin_ms: int | None = None, keys: int = KEYS) -> None:
-        self.topics = dict.fromkeys((INPUT, MARKS, OUTPUT, WINDOWS_OUT, JOINED), PARTITIONS)
-        self.config = {"deserialization.exception.handler": LogAndContinue()}
+        self.topics = dict.fromkeys((INPUT, MARKS, OUTPUT, WINDOWS_OUT, JOINED, LETTERS), PARTITIONS)
+        self.config = {
+            "deserialization.exception.handler": LogAndContinue(),
+            "errors.dead.letter.queue.topic.name": LETTERS,
+        }
         self.counting_up = COUNTS, [key(number) for number in range(keys)]
         self.rounds = -(-records // keys)
         now_ms = time.time_ns() // 1_000_000 if begin_ms is None else begin_ms
@@ -194,7 +199,7 @@ class Numbered(Program):
     def poison(self) -> Sequence[Written]:
         """Returns records whose values have six bytes, which no long has."""
         return [
-            Written(topic, name, b"poison", self._begin_ms, partition)
+            Written(topic, name, POISON, self._begin_ms, partition)
             for topic in (INPUT, MARKS)
             for name, partition in self._keys[:PARTITIONS]
         ]
@@ -203,7 +208,7 @@ class Numbered(Program):
         """Compare all results with the closed form."""
         long, truth = Serdes.long().deserialize, self.expected
         written = ((name.decode(), value) for name, value in at_rest.read(INPUT))
-        numbers = ((name, long(value)) for name, value in written if value is not None and value != b"poison")
+        numbers = ((name, long(value)) for name, value in written if value is not None and value != POISON)
         yield from checks.numbered(numbers, truth)
         stamped = at_rest.read(at_rest.internal(STAMPED))
         moved = [(name.decode(), Stamped.of(value.decode())) for name, value in stamped if value is not None]
@@ -211,6 +216,9 @@ class Numbered(Program):
         counts, tallies = at_rest.rows(COUNTS), at_rest.rows(TALLIES)
         windows = _last(at_rest.read(WINDOWS_OUT), long)
         joined = [(name.decode(), _joined(value)) for name, value in at_rest.read(JOINED) if value is not None]
+        bad = [name for topic in (INPUT, MARKS) for name, value in at_rest.read(topic) if value == POISON]
+        letters = [name for name, value in at_rest.read(LETTERS) if value == POISON]
+        yield from checks.lettered(bad, letters, exactly=at_rest.guarantee is Guarantee.EXACTLY)
         yield from checks.complete(moved, truth)
         yield from checks.in_order(moved)
         yield from checks.followed(tallies, truth)

@@ -212,3 +212,27 @@ def test_without_progress_the_tasks_do_not_go_back_for_ever(tmp_path: Path) -> N
     error.late = True
     answers = [refused.going_back(error, [RefusedRecord("out", 0, b"k", b"%d" % n)], []) for n in range(30)]
     assert [answer is not None for answer in answers] == [True] * 20 + [False] * 10
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("order", ["stop", "revoke"])
+def test_a_refusal_in_the_last_commit_of_a_task_is_decided_by_its_next_owner(
+    order: str, guarantee: str, tmp_path: Path
+) -> None:
+    handler = Deciding()
+    rig = deciding(tmp_path, handler, guarantee)
+    loop = rig.running()
+    rig.write("in", ("a", "", 1), ("b", "x", 2), ("c", "", 3), partition=0)
+    loop._fetch()
+    loop._process(rig.clock.wall_ms())
+    done = loop.stop() if order == "stop" else rig.assign(loop, 2)
+    settle(loop)
+    assert done.done()
+    assert done.exception() is None
+    assert rig.committed() in (None, 0)
+    loop = rig.running(epoch=3, slot=2)
+    for _ in range(3):
+        rig.clock.now_ms += 6000
+        settle(loop)
+    assert rig.committed() == 3
+    assert set(values(rig, "letters")) == {"x"}

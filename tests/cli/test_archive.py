@@ -139,3 +139,17 @@ def test_a_commit_is_one_line() -> None:
         "1,200 records archived in 2 files of 2.5 MB, 2,400 a second"
     )
     assert batch_line(Batch(1, 100, 1, 3, 0.5)).endswith(", 3 keys or values not decoded")
+
+
+@pytest.mark.parametrize(("written", "meant"), [("verfy", "verify"), ("lst", "list"), ("Compact", "compact")])
+def test_a_command_that_is_mistyped_is_not_taken_for_a_topic(written: str, meant: str) -> None:
+    done = CliRunner().invoke(app, ["archive", written, "s3://bucket/x"])
+    assert done.exit_code == 2
+    assert f"did you mean 'penstock archive {meant}'" in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_a_topic_that_resembles_a_command_is_archived_if_there_is_a_place_for_it() -> None:
+    for place in (["--to", "hdfs://x"], ["--to=hdfs://x"]):
+        done = CliRunner().invoke(app, ["archive", "verfy", *place, "--once"])
+        assert "did you mean" not in done.output
+        assert done.exit_code == 1

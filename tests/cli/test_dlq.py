@@ -181,6 +181,16 @@ def test_replay_shows_its_plan_and_asks(rig: Rig) -> None:
     assert "1 not replayed: they were replayed before" in run("replay", DLQ)
 
 
+def test_replay_writes_the_letters_at_given_places(rig: Rig) -> None:
+    for number in range(4):
+        rig.put(error_headers(offset=number), value=b"%d" % number)
+    assert run("replay", DLQ, "0@2", "0@0", "--yes").endswith("2 records written\n")
+    assert sorted(rig.values("orders"), key=str) == [b"0", b"2"]
+    assert "  2 not replayed: they were replayed before" in run("replay", DLQ, "--dry-run")
+    with pytest.raises(ConfigError, match="has the partitions 0 to 1"):
+        run("replay", DLQ, "7@0")
+
+
 def test_replay_prints_json(rig: Rig) -> None:
     rig.put()
     body: dict[str, Any] = {"read": 1, "selected": 1, "left": {}, "failed_again": 0, "other_partition": 0}

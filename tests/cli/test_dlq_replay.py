@@ -8,7 +8,7 @@ import pytest
 
 from penstock.cli.dlq_letters import Filter
 from penstock.cli.dlq_notes import FOREIGN, NO_RECORD, NO_SOURCE, OWN, create_notes_topic, notes_topic, read_notes
-from penstock.cli.dlq_plan import BEFORE, Plan, Route, gone
+from penstock.cli.dlq_plan import BEFORE, SAME, Plan, Route, gone
 from penstock.cli.dlq_reading import all_letters
 from penstock.cli.dlq_replay import Pace, Planned, Replayer, plan_replay
 from penstock.common.dead_letters import Replayed, replayed_header
@@ -175,6 +175,46 @@ def test_a_replay_that_another_one_has_overtaken_writes_nothing_twice() -> None:
     replay(rig)
     slow.run(silent)
     assert (slow.written, rig.values("orders")) == (0, [b"v"])
+
+
+def test_a_record_with_several_letters_is_replayed_once() -> None:
+    rig = Rig(orders=1)
+    rig.put(error_headers(exception="A"), value=b"1")
+    rig.put(error_headers(exception="B"), value=b"1", timestamp=5)
+    rig.put(error_headers(exception="A"), value=b"1", partition=1)
+    rig.put(error_headers(offset=8), value=b"2")
+    plan = replay(rig)
+    assert (plan.letters, plan.left) == (2, {SAME: 2})
+    assert sorted(rig.values("orders"), key=str) == [b"1", b"2"]
+    assert replay(rig).left == {BEFORE: 4}
+
+
+@pytest.mark.parametrize("first", ["A", "B"])
+def test_a_record_with_several_letters_is_replayed_once_by_several_filters(first: str) -> None:
+    rig = Rig(orders=1)
+    rig.put(error_headers(exception="A"))
+    rig.put(error_headers(exception="B"))
+    assert replay(rig, Filter(exceptions=(first,))).letters == 1
+    rest = replay(rig)
+    assert (rest.letters, rest.left) == (0, {BEFORE: 1, SAME: 1})
+    assert rig.values("orders") == [b"v"]
+
+
+def test_a_replay_that_another_filter_has_overtaken_writes_no_record_twice() -> None:
+    rig = Rig(orders=1)
+    rig.put(error_headers(exception="A"))
+    rig.put(error_headers(exception="B"))
+    slow = replayer(rig, Filter(exceptions=("B",)))
+    replay(rig, Filter(exceptions=("A",)))
+    slow.run(silent)
+    assert (slow.written, rig.values("orders")) == (0, [b"v"])
+
+
+def test_a_record_of_another_topic_of_the_same_name_is_another_record() -> None:
+    rig = Rig(orders=1)
+    rig.put(value=b"before the topic was created again")
+    rig.put(value=b"after that")
+    assert replay(rig).letters == 2
 
 
 def test_letters_that_have_no_place_to_go_are_counted_and_left() -> None:

@@ -108,11 +108,12 @@ def test_ctrl_c_while_the_command_is_still_imported_shows_no_traceback(name: str
     assert ("Traceback" in done.stderr) == (name != "penstock"), "of a program of the user's it is the user's"
 
 
-def test_that_is_the_first_thing_that_is_imported() -> None:
-    program = """
+@pytest.mark.parametrize("later", ["penstock.common.errors", "typing", "types", "re", "enum"])
+def test_that_is_the_first_thing_that_is_imported(later: str) -> None:
+    program = f"""
 import sys
 sys.argv, former = ["penstock"], sys.excepthook
-sys.modules["penstock.common.errors"] = None
+sys.modules[{later!r}] = None
 try:
     import penstock
 except ImportError:

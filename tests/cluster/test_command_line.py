@@ -146,6 +146,12 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
         assert [(each["task_id"], each["state"], each["lag"]) for each in counts["partitions"]] == [
             ("1_0", "running", 0), ("1_1", "running", 0)
         ]  # fmt: skip
+        done = penstock(tmp_path, "doctor", "program:app", "--json", **address)
+        found = {each["name"]: each for each in json.loads(done.stdout)}
+        assert found["broker"]["found"].startswith("Kafka 4."), found
+        assert [found[name]["level"] for name in ("broker", "nodes", "clocks", "state.dir")] == ["ok"] * 4, found
+        assert found["Ray"]["found"].startswith(f"Ray {ray.__version__} at {gcs_address()}, 1 node"), found
+        assert found["program"]["level"] == "ok", found
         unknown = penstock(tmp_path, "query", it.application_id, "nope", "a", **address)
         assert unknown.returncode == 1
         assert "its stores: counts" in unknown.stderr

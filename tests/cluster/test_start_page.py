@@ -44,6 +44,6 @@ def test_the_first_program_gives_what_the_page_shows(
         assert f"{app.store(store).get(word)}\n" == SHOWN[query]
         address = app.status().http_address
         assert address is not None
-        answer = httpx.get(address + curl.partition(":8080")[2]).json()
+        answer = httpx.get(address + curl.partition(":8080")[2], timeout=PATIENCE_S).json()
         shown = json.loads(SHOWN[curl])
         assert answer | {"timestamp": 0} == shown | {"timestamp": 0}

@@ -17,6 +17,7 @@ from penstock.common.errors import (
     ProcessingError,
     ProductionError,
     RecordError,
+    RecordRefusedError,
     StateStoreCorruptError,
     StateStoreDiskError,
     StateStoreError,
@@ -50,7 +51,8 @@ def test_an_error_arrives_in_another_process_with_all_its_fields(kind: type[Stre
 
 @pytest.mark.parametrize("kind", OF_RECORDS, ids=lambda kind: kind.__name__)
 def test_an_error_of_a_record_has_the_fields_it_was_given(kind: type[RecordError]) -> None:
-    assert vars(made(kind)) == {"what": "it failed", **PLACE}
+    fields = {name: value for name, value in vars(made(kind)).items() if name != "__notes__"}
+    assert fields == {"what": "it failed", **PLACE}
 
 
 def test_an_error_can_be_copied() -> None:
@@ -90,6 +92,7 @@ def test_errors_are_caught_by_what_they_have_in_common() -> None:
         InvalidTimestampError,
         ProcessingError,
         ProductionError,
+        RecordRefusedError,
     }
     assert {kind for kind in ALL if issubclass(kind, StateStoreError)} == {
         StateStoreError,
@@ -97,3 +100,13 @@ def test_errors_are_caught_by_what_they_have_in_common() -> None:
         StateStoreCorruptError,
         StateStoreDiskError,
     }
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("sent", [pickle, pickler, None], ids=["pickle", "cloudpickle", "here"])
+def test_a_traceback_names_the_command_that_explains_it_once(kind: type[StreamsError], sent: Any) -> None:
+    error = made(kind)
+    if sent is not None:
+        error = sent.loads(sent.dumps(error))
+    expected = [] if kind.__name__ in ("StreamsError", "ConfigError") else [f"penstock explain {kind.__name__}"]
+    assert getattr(error, "__notes__", []) == expected

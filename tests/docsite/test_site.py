@@ -27,7 +27,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the site. A link to a page or a section that is missing is a warning, and ends the build."""
     target = tmp_path_factory.mktemp("site")
     build = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", target)
-    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return target
 

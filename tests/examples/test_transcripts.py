@@ -113,6 +113,17 @@ def best_scores_played() -> Played:
     return given, {"scores": (strings, longs)}, {"best-scores": (strings, json(list[int]))}
 
 
+def dead_letters_played() -> Played:
+    given = [
+        Given("orders", "12:00", "ada", '{"amount":5,"currency":"EUR"}'),
+        Given("orders", "12:01", "ada", '{"amount":7,"currency":"XXX"}'),
+        Given("orders", "12:02", "bob", "seven euros"),
+        Given("orders", "12:03", "ada", '{"amount":1,"currency":"USD"}'),
+    ]
+    texts = strings, strings
+    return given, {"orders": texts}, {"revenue": (strings, longs), "dead-letters": texts}
+
+
 PLAYED = [
     ticks_played,
     visits_played,
@@ -122,6 +133,7 @@ PLAYED = [
     payments_once_played,
     transfers_played,
     best_scores_played,
+    dead_letters_played,
 ]
 
 

@@ -6,7 +6,7 @@ The docs show these transcripts. ``WRITE=1`` in the environment writes them agai
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,10 +34,18 @@ Topics = dict[str, tuple[ps.Serde[Any], ps.Serde[Any]]]
 """The serdes of keys and of values, by topic."""
 
 
-def transcript(app: ps.KafkaStreams, records: Sequence[Given], inputs: Topics, outputs: Topics) -> str:
+def transcript(
+    app: ps.KafkaStreams,
+    records: Sequence[Given],
+    inputs: Topics,
+    outputs: Topics,
+    config: Mapping[str, Any] | None = None,
+) -> str:
     """Returns a line for each record that goes in, each followed by the results that come out at once."""
     lines: list[str] = []
-    with ps.TopologyTestDriver(app.topology, {"application.id": app.application_id}) as driver:
+    handlers = {key: value for key, value in app.config.entries().items() if "exception" in key or "errors" in key}
+    settings = {"application.id": app.application_id, **handlers, **(config or {})}
+    with ps.TopologyTestDriver(app.topology, settings) as driver:
         into = {topic: driver.create_input_topic(topic, *serdes) for topic, serdes in inputs.items()}
         out = {topic: driver.create_output_topic(topic, *serdes) for topic, serdes in outputs.items()}
         for record in records:

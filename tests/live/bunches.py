@@ -67,7 +67,7 @@ class Bunch:
     @cached_property
     def built(self) -> Built:
         """One topology of all cases; names begin with that of the case."""
-        return build({"config": self.config, "topology": [step for case in self.cases for step in _renamed(case)]})
+        return build({"config": self.config, "topology": [step for case in self.cases for step in steps_of(case)]})
 
     def inputs(self, case: Case) -> list[Input]:
         """Returns the records of a case in order, without the advances of the wall clock."""
@@ -101,7 +101,8 @@ def prefixed(case: Case, name: str) -> str:
     return f"{case['name']}_{name}"
 
 
-def _renamed(case: Case) -> Iterator[dict[str, Any]]:
+def steps_of(case: Case) -> Iterator[dict[str, Any]]:
+    """Yields the steps of a case's topology as they are in its bunch."""
     for step in case["topology"]:
         renamed = dict(step)
         for field in (*_NAMES, *_IDS):

@@ -95,12 +95,13 @@ class LiveBunch:
             **({} if self.checkpoints is None else {"state.checkpoint.uri": str(self.checkpoints)}),
         }
 
-    def start(self, state_dir: Path) -> None:
-        """Run the application; returns when all tasks run."""
+    def start(self, state_dir: Path, wait: bool = True) -> None:
+        """Run the application. ``wait``: return when all tasks run."""
         self.app = KafkaStreams(self.bunch.built.topology, self.configuration(state_dir))
         self.app.set_global_state_restore_listener(DownloadsAll())
         self.app.start(serve=False)
-        self.app.wait_until_running(180)
+        if wait:
+            self.app.wait_until_running(180)
 
     def stop(self) -> None:
         """Drain, commit and end the application."""

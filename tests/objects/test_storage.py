@@ -96,3 +96,12 @@ def test_a_file_has_the_digest_of_its_content(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"content")
     assert digest_of_file(tmp_path / "f") == digest_of(b"content")
     assert len(digest_of(b"")) == 32
+
+
+def test_without_credentials_the_error_says_so_and_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    nowhere = {"aws_region": "eu-central-1", "aws_metadata_endpoint": "http://127.0.0.1:1", "allow_http": "true"}
+    with pytest.raises(ObjectStoreError, match="there are no credentials") as raised:
+        ObjectLocation("s3://bucket/x", nowhere).open().create("name", b"1")
+    assert "Set object.store.aws_access_key_id and object.store.aws_secret_access_key" in str(raised.value)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
-
-import pytest
 
 from tests.parity import corpus
 from tests.parity.compare import FIELDS, asked
@@ -52,14 +47,3 @@ def test_written_cases_are_read_back_and_have_the_same_bytes_each_time(tmp_path:
         corpus.write(str(file), cases)
         assert file.read_bytes() == first
         assert corpus.read(str(file)) == cases
-
-
-@pytest.mark.parametrize("command", ["golden", "fuzz"])
-def test_without_a_jdk_one_sentence_names_the_version_that_is_needed(command: str, tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-m", f"tests.parity.{command}"], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("Kafka Streams needs a JDK (with javac) of version 17")
-    assert len(done.stderr.splitlines()) == 1

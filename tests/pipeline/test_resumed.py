@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
@@ -91,8 +92,10 @@ def it(tmp_path: Path, broker: str, topic_name: Callable[[str], str]) -> Interru
 @pytest.mark.usefixtures("shared_spark")
 def test_a_worker_that_is_killed_ends_the_run_which_continues_with_what_is_missing(it: Interrupted) -> None:
     it.order("worker")
-    with pytest.raises(StreamsError, match=r"sub-topology 1 failed over history: .*--resume"):
-        it.backfill()
+    with capture_logs() as logs, pytest.raises(StreamsError, match=r"sub-topology 1 failed over history: .*--resume"):
+        it.backfill(RESUME)
+    warned = [each["event"] for each in logs if each["log_level"] == "warning"]
+    assert any("there is no unfinished backfill to continue" in event for event in warned), "it says that it begins"
     assert it.calls("first") == len(LINES)
     assert it.work()
     report = it.backfill(RESUME)

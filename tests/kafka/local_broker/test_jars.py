@@ -143,3 +143,11 @@ def test_a_mirror_is_asked_in_place_of_the_public_repository(monkeypatch: pytest
     assert (jar.name, jar.read_bytes()) == ("one-1.0.jar", b"PK")
     with pytest.raises(LocalBrokerError, match=r"They come from file:.*mirror \(PENSTOCK_MAVEN_MIRROR\)"):
         jars.resolve(["org.example:two:1.0"], "other")
+
+
+def test_a_classifier_asks_for_another_jar_of_the_artifact_beside_its_main_one() -> None:
+    module = jars._ivy_module(["org.example:one:1.0", "org.example:two:1.0:test"])
+    one, two = module.split('name="two"', 1)
+    assert "artifact" not in one
+    assert '<artifact name="two" ext="jar"/>' in two
+    assert '<artifact name="two" ext="jar" m:classifier="test"/>' in two

@@ -1,13 +1,12 @@
 """Kafka Streams itself, playing parity cases: a Java program on the real ``TopologyTestDriver``, kept running.
 
 The program is compiled from the sources beside this file for the version of Kafka Streams that is asked for; its jars
-are fetched once and kept where the local broker's are. It needs a JDK.
+are fetched once and kept where the local broker's are.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -21,10 +20,10 @@ from typing import Any, Self
 import orjson
 import typer
 
-from benchmarks.baseline import find_jdk
-from benchmarks.measure import BenchmarkError
 from penstock.common.errors import LocalBrokerError
-from penstock.kafka.local_broker.jars import KAFKA_VERSION, resolve
+from penstock.kafka.local_broker.jars import KAFKA_VERSION
+from penstock.kafka.local_broker.java import find_java
+from tests.java import JVM_FLAGS, JavaError, compiled, kafka_streams_jars
 
 Case = dict[str, Any]
 
@@ -33,64 +32,42 @@ __all__ = ["KAFKA_VERSION", "Case", "KafkaStreams", "OracleError", "Restorer", "
 _SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 # RocksDB waits for the disk whenever a case's stores close; in memory a case takes a tenth of the time.
 _IN_MEMORY = Path("/dev/shm")
-# A case takes milliseconds: what the second compiler and parallel collection would win goes into their own work.
-_JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g")
 
 
 class OracleError(Exception):
-    """The Java program could not be compiled, it ended before it had answered, or Kafka Streams cannot work in it."""
+    """The Java program ended before it had answered, or Kafka Streams cannot work in it."""
 
 
 def run(main: Callable[..., None]) -> None:
     """Runs a command that plays on Kafka Streams; exits with a sentence, without a traceback, if it lacks something."""
     try:
         typer.run(main)
-    except (OracleError, LocalBrokerError) as error:
+    except (OracleError, JavaError, LocalBrokerError) as error:
         sys.exit(str(error))
 
 
 class KafkaStreams:
     """A JVM that plays cases on one version of Kafka Streams, from ``with`` to its end.
 
-    Raises LocalBrokerError if the jars cannot be had, OracleError if there is no JDK.
+    Raises LocalBrokerError if there is no Java, or the jars cannot be fetched.
     """
 
     program = "Oracle"
 
     def __init__(self, version: str = KAFKA_VERSION, *arguments: str) -> None:
         self.version = version
-        try:
-            jdk = find_jdk()
-        except BenchmarkError as error:
-            raise OracleError(str(error)) from error
-        jars = resolve(
-            (
-                f"org.apache.kafka:kafka-streams:{version}",
-                f"org.apache.kafka:kafka-streams-test-utils:{version}",
-                "com.fasterxml.jackson.core:jackson-databind:2.21.2",
-                "org.slf4j:slf4j-nop:1.7.36",
-            ),
-            f"kafka-streams-test-utils-{version}",
-        )
+        jars = kafka_streams_jars(version)
         self._work = Path(tempfile.mkdtemp(prefix="penstock-oracle-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
         try:
-            class_path = os.pathsep.join(str(jar) for jar in jars)
-            self._compile(jdk.compiler, class_path)
+            class_path = compiled(_SOURCES, jars, self._work)
             self._jvm = subprocess.Popen(
-                [jdk.java, *_JVM_FLAGS, "-cp", f"{class_path}{os.pathsep}{self._work}", self.program,
+                [find_java().executable, *JVM_FLAGS, "-Xmx1g", "-cp", class_path, self.program,
                  self._work / "state", *arguments],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self._work,
             )  # fmt: skip
         except BaseException:
             shutil.rmtree(self._work, ignore_errors=True)
             raise
-
-    def _compile(self, compiler: Path, class_path: str) -> None:
-        done = subprocess.run(
-            [compiler, "-cp", class_path, "-d", self._work, *_SOURCES], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise OracleError(f"tests/parity/oracle does not compile with Kafka Streams {self.version}:\n{done.stderr}")
 
     def play(self, cases: Sequence[Case]) -> Iterator[Case]:
         """Yields the answer to each case, in order. The JVM works ahead, so the answers must be read to the end.

@@ -35,6 +35,13 @@ class Dog(msgspec.Struct, tag="dog"):
 assert_type(ps.Serdes.list(ps.Serdes.string()), ps.Serde[list[str]])
 assert_type(ps.Serdes.list(ps.Serdes.list(ps.Serdes.long())), ps.Serde[list[list[int]]])
 assert_type(ps.Serdes.byte_buffer(), ps.Serde[memoryview])
+assert_type(ps.Serdes.avro(Item), ps.Serde[Item])
+assert_type(ps.Serdes.avro(Item, schema="{}"), ps.Serde[Item])
+assert_type(ps.Serdes.avro(schema={"type": "string"}), ps.Serde[dict[str, Any]])
+assert_type(ps.Serdes.avro(), ps.Serde[ps.GenericRecord])
+assert_type(ps.Serdes.json_schema(User), ps.Serde[User])
+assert_type(ps.Serdes.json_schema(schema="{}"), ps.Serde[Any])
+assert_type(ps.Serdes.protobuf(Item), ps.Serde[Item])  # any class to type checkers
 assert_type(ps.Serdes.json(), ps.Serde[Any])
 assert_type(ps.Serdes.json(Item), ps.Serde[Item])
 assert_type(ps.Serdes.json(Typed), ps.Serde[Typed])

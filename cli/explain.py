@@ -1,0 +1,49 @@
+"""``penstock explain``: the meaning of a log line or an error, and what to do. Needs no network."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from penstock.cli import explained
+from penstock.cli.output import AsJson, console, print_json
+from penstock.common.errors import ConfigError
+
+
+def register(app: typer.Typer) -> None:
+    """Mount ``explain`` on the root."""
+    app.command()(explain)
+
+
+def explain(
+    message: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MESSAGE]", help="A log line, the name of an error, or a part of one; none lists all"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a warning or an error means, and what to do."""
+    text = " ".join(message or []).strip()
+    found = explained.find(text) if text else list(explained.explanations())
+    if not found:
+        near = explained.nearest(text)
+        raise ConfigError(f"nothing explains {text!r}" + (f"; there are: {', '.join(map(repr, near))}" if near else ""))
+    if as_json:
+        print_json(found)
+    elif len(found) == 1:
+        _print(found[0])
+    else:
+        for each in found:
+            typer.echo(each.message)
+
+
+def _print(it: explained.Explanation) -> None:
+    out = console()
+    for part in (Text(it.message, "bold"), Text(it.meaning), Text.assemble(("What to do: ", "bold"), it.what_to_do)):
+        out.print(part, soft_wrap=not out.is_terminal)
+        out.print()
+    published = explained.address()
+    where = f"{published.rstrip('/')}/{it.page.replace('.md', '.html')}" if published else f"docs/{it.page}"
+    out.print(Text(f"More: {where}", "dim"))

@@ -1,0 +1,288 @@
+"""Avro records: of a Python type, by a schema, or generic ones with the schema that they were written with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from datetime import datetime
+from functools import cached_property
+from io import BytesIO
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import msgspec.inspect as types
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.schema import SchemaParseException, UnknownType
+from fastavro.validation import ValidationError, validate
+from typing_extensions import override
+
+from penstock.common.errors import SerializationError, TopologyError
+from penstock.common.shown import shown_with_type
+from penstock.common.typed_json import classes_of, name_of, parts_of, written_number
+from penstock.registry.avro_evolution import conflicts
+from penstock.registry.avro_types import KEPT, schema_of
+from penstock.registry.contracts import Format, Reference, RegisteredSchema, Schema
+from penstock.registry.generic_record import GenericRecord
+
+Referred = Callable[[Reference], Schema]
+_HEAD = 5
+# What a value of them is shows its type alone.
+_FLAT = (
+    types.BoolType, types.IntType, types.FloatType, types.StrType, types.BytesType, types.NoneType, types.UUIDType,
+    types.DateType, types.TimeType,
+)  # fmt: skip
+_KEPT = (types.BytesType, types.DateTimeType, types.DateType, types.TimeType, types.UUIDType, types.DecimalType)
+_NOT_COMPARED = frozenset({"doc", "aliases", "default", "__fastavro_parsed__", "__named_schemas"})
+
+
+@dataclass(frozen=True)
+class AvroFormat(Format):
+    """Records of ``kind``, read and written by the schema ``text``. If both are None, each record has its schema.
+
+    Made by :func:`avro_format`.
+    """
+
+    kind: Any
+    text: str | None
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AvroFormat, (self.kind, self.text)
+
+    @property
+    @override
+    def name(self) -> str:
+        if self.kind is not None:
+            return f"avro({name_of(self.kind)})"
+        return f"avro({self.record_name or self.text})" if self.text is not None else "avro"
+
+    @cached_property
+    @override
+    def record_name(self) -> str | None:
+        if self.text is None:
+            return None
+        parsed = parse_schema(json.loads(self.text))
+        return parsed.get("name") if isinstance(parsed, dict) else None
+
+    @property
+    @override
+    def reads_without_writer(self) -> bool:
+        return False
+
+    @override
+    def schema(self, registered: Callable[[str, Schema], RegisteredSchema]) -> Schema | None:
+        return None if self.text is None else Schema(self.text)
+
+    @override
+    def from_text(self, text: str) -> Any:
+        return msgspec.json.decode(text, type=Any if self.kind is None else self.kind)
+
+    @override
+    def reader(self, writer: Schema | None, referred: Referred) -> Callable[[bytes], Any]:
+        assert writer is not None
+        if writer.type != "AVRO":
+            raise SerializationError(f"the record was written as {writer.type}, and is read as Avro")
+        texts = _referred(writer, referred)
+        parsed, own = _parsed(writer.text, texts), None
+        if self.text is not None:
+            if found := conflicts(self.text, writer.text, texts):
+                raise SerializationError("; ".join(found))
+            own = _parsed(self.text)
+            if _compared(own) == _compared(parsed):
+                own = None  # reads twice as fast
+        if self.kind is not None:
+            return _typed_reader(parsed, own, self.kind)
+        return _generic_reader(parsed, own, writer if self.text is None else None)
+
+    @override
+    def writer(self, schema: Schema, head: bytes, referred: Referred) -> Callable[[Any], bytes]:
+        if schema.type != "AVRO":
+            raise SerializationError(f"the schema is one of {schema.type}, and records are written as Avro")
+        texts = _referred(schema, referred)
+        if self.text is not None and (found := conflicts(schema.text, self.text, texts)):
+            raise SerializationError(f"the schema to write with cannot hold what is written: {'; '.join(found)}")
+        parsed = _parsed(schema.text, texts)
+        if self.kind is None:
+            return _generic_writer(parsed, head)
+        return _typed_writer(parsed, head, self.kind)
+
+
+def avro_format(kind: Any, schema: str | Mapping[str, Any] | None) -> AvroFormat:
+    """Returns the format of a type, of a schema, or of any. Raises TopologyError for what is no schema."""
+    if schema is None:
+        return AvroFormat(kind, None if kind is None else schema_of(kind))
+    try:
+        text = schema if isinstance(schema, str) else json.dumps(schema, separators=(",", ":"))
+        parse_schema(json.loads(text))
+    except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError) as error:
+        raise TopologyError(f"Serdes.avro: no Avro schema: {type(error).__name__}: {error}") from error
+    return AvroFormat(kind, text)
+
+
+def _referred(schema: Schema, referred: Referred) -> list[str]:
+    """Returns the schemas that ``schema`` refers to, each after those that it refers to itself."""
+    texts: list[str] = []
+    for reference in schema.references:
+        found = referred(reference)
+        texts += [*_referred(found, referred), found.text]
+    return list(dict.fromkeys(texts))
+
+
+def _parsed(text: str, referred: list[str] | None = None) -> Any:
+    named: dict[str, Any] = {}
+    try:
+        for each in referred or ():
+            parse_schema(json.loads(each), named_schemas=named)
+        return parse_schema(json.loads(text), named_schemas=named)
+    except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError) as error:
+        raise SerializationError(f"the registry's schema is no Avro schema: {type(error).__name__}: {error}") from error
+
+
+def _compared(parsed: Any) -> Any:
+    if isinstance(parsed, dict):
+        return {key: _compared(value) for key, value in parsed.items() if key not in _NOT_COMPARED}
+    return [_compared(each) for each in parsed] if isinstance(parsed, list) else parsed
+
+
+# ---- reading ----
+
+
+def _generic_reader(parsed: Any, own: Any, writer: Schema | None) -> Callable[[bytes], Any]:
+    """``writer`` is the schema that a record remembers; None: it is to be written by another one."""
+
+    def read(data: bytes) -> Any:
+        source = BytesIO(data)
+        source.seek(_HEAD)
+        try:
+            found = schemaless_reader(source, parsed, own)
+        except Exception as error:  # whatever fastavro raises for broken bytes
+            raise _broken(error) from error
+        return GenericRecord(found, writer) if writer is not None and type(found) is dict else found
+
+    return read
+
+
+def _typed_reader(parsed: Any, own: Any, kind: Any) -> Callable[[bytes], Any]:
+    convert, options = msgspec.convert, _options(kind)
+
+    def read(data: bytes) -> Any:
+        source = BytesIO(data)
+        source.seek(_HEAD)
+        try:
+            return convert(schemaless_reader(source, parsed, own), kind, **options)
+        except msgspec.ValidationError as error:
+            raise SerializationError(str(error)) from error
+        except Exception as error:  # as above
+            raise _broken(error) from error
+
+    return read
+
+
+def _broken(error: Exception) -> SerializationError:
+    return SerializationError(f"the bytes are no record of that schema: {type(error).__name__}: {error}")
+
+
+# ---- writing ----
+
+
+def _generic_writer(parsed: Any, head: bytes) -> Callable[[Any], bytes]:
+    def write(value: Any) -> bytes:
+        target = BytesIO()
+        target.write(head)
+        try:
+            # fastavro's writer cuts 1.5 to 1 for a long, and writes "no" as true.
+            validate(value, parsed)
+            schemaless_writer(target, parsed, value)
+        except (ValidationError, ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
+            raise SerializationError(f"{type(error).__name__}: {error}") from error
+        return target.getvalue()
+
+    return write
+
+
+def _typed_writer(parsed: Any, head: bytes, kind: Any) -> Callable[[Any], bytes]:
+    fields = _fields_of(kind)
+
+    def write(value: Any) -> bytes:
+        target = BytesIO()
+        try:
+            schemaless_writer(target, parsed, fields(value))
+        except msgspec.ValidationError as error:
+            raise SerializationError(str(error)) from error
+        except (ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
+            raise SerializationError(f"{type(error).__name__}: {error}") from error
+        return head + target.getvalue()
+
+    return write
+
+
+def _options(kind: Any) -> dict[str, Any]:
+    """Returns the option of msgspec that leaves times, UUIDs and bytes as they are: without need it costs a third of
+    the time."""
+    info = parts_of(types.type_info(kind))
+    return {"builtin_types": KEPT} if any(isinstance(part, _KEPT) for part in info) else {}
+
+
+def _fields_of(kind: Any) -> Callable[[Any], Any]:
+    """Returns the function that makes of an object of ``kind`` what fastavro writes. It raises msgspec.ValidationError
+    and SerializationError for an object that is not what ``kind`` declares: fastavro would write 1.5 as 1."""
+    accepted, name = classes_of(kind), name_of(kind)
+    convert, to_builtins, options = msgspec.convert, msgspec.to_builtins, _options(kind)
+
+    def fields(value: Any) -> Any:
+        if accepted is not None and type(value) not in accepted:
+            raise SerializationError(f"a {name} is expected, not {shown_with_type(value)}")
+        made = to_builtins(value, enc_hook=written_number, **options)
+        convert(made, kind, **options)
+        if zoned:
+            _refuse_naive(made)
+        return made
+
+    info = types.type_info(kind)
+    zones = {part.tz for part in parts_of(info) if isinstance(part, types.DateTimeType)}
+    zoned = bool(zones) and False not in zones  # a type that knows of both is trusted
+    if not (is_dataclass(kind) and isinstance(info, types.DataclassType) and len(info.fields) > 1):
+        return fields
+    if hasattr(kind, "__slots__") or not all(_is_flat(field.type) for field in info.fields):
+        return fields
+    return _flat_fields(kind, attrgetter(*(field.name for field in info.fields)), fields)
+
+
+def _flat_fields(kind: Any, values: attrgetter[tuple[Any, ...]], fields: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same for a dataclass whose fields hold no other objects: fastavro can read its ``__dict__``. The combinations
+    of types that were checked once are known."""
+    known: set[tuple[type, ...]] = set()
+
+    def flat(value: Any) -> Any:
+        if type(value) is kind:
+            seen = tuple(map(type, values(value)))
+            if seen in known:
+                return value.__dict__
+            made = fields(value)
+            if all(each.__module__ in ("builtins", "datetime", "uuid") for each in seen):
+                known.add(seen)
+            return made
+        return fields(value)
+
+    return flat
+
+
+def _is_flat(part: types.Type) -> bool:
+    if isinstance(part, types.UnionType):
+        return all(map(_is_flat, part.types))
+    bounds = {"gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern"}
+    return isinstance(part, _FLAT) and all(getattr(part, bound, None) is None for bound in bounds)
+
+
+def _refuse_naive(made: Any) -> None:
+    """fastavro takes a time without a zone for one of this machine's zone; its record would depend on the machine."""
+    if isinstance(made, datetime) and made.tzinfo is None:
+        raise SerializationError(
+            f"{made!r} has no time zone: use datetime.now(UTC), or declare the field as "
+            "Annotated[datetime, msgspec.Meta(tz=False)]"
+        )
+    if isinstance(made, dict | list):
+        for each in made.values() if isinstance(made, dict) else made:
+            _refuse_naive(each)

@@ -1,0 +1,320 @@
+"""The serdes of a schema registry, of whatever format: a zero byte, the schema's id in four bytes, the record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any, NoReturn, SupportsIndex, TypeVar
+
+from typing_extensions import override
+
+from penstock.common.errors import SerializationError
+from penstock.common.serdes import Serde, SerdePart
+from penstock.registry.connection import Connection, connection
+from penstock.registry.contracts import (
+    Format,
+    RegisteredSchema,
+    Schema,
+    SchemaNotFoundError,
+    SchemaRefusedError,
+)
+from penstock.registry.evolution import conflicts_between
+from penstock.registry.generic_record import GenericRecord
+from penstock.registry.mock import MockSchemaRegistry
+from penstock.registry.settings import RegistrySettings
+
+T = TypeVar("T")
+_HEAD = 5
+_WRITE_WAIT_S = 1.0
+"""Seconds that a record whose schema was not known when the task began may hold up even a stream thread."""
+
+
+def _not_bound(given: object) -> NoReturn:
+    raise SerializationError("a serde of a schema registry is of use only where it is bound to a topic (Serde.bind)")
+
+
+@dataclass(frozen=True)
+class RegistrySerde(Serde[T]):
+    """A serde that is not bound to a topic yet: a format, and settings of the registry that it was given itself.
+
+    Made by :class:`~penstock.registry.serdes.Serdes`.
+    """
+
+    format: Format | None = None
+    entries: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, form: Format, config: Mapping[str, Any] | None) -> RegistrySerde[Any]:
+        """Returns the serde of a format. Raises ConfigError if ``config`` has a URL, and settings that are wrong."""
+        entries = tuple(sorted((config or {}).items()))
+        if config:
+            RegistrySettings.of(config)
+        return cls(form.name, _not_bound, _not_bound, format=form, entries=entries)
+
+    @override
+    def configure(self, config: Mapping[str, Any]) -> Serde[T]:
+        # Its own settings count: a topic may be of another registry.
+        return self if self.entries else replace(self, entries=tuple(sorted(config.items())))
+
+    @override
+    def bind(self, topic: str, part: SerdePart) -> Serde[T]:
+        assert self.format is not None
+        form: Any = self.format
+        return _bound(form, RegistrySettings.of(dict(self.entries)), topic, part)
+
+    @override
+    def __repr__(self) -> str:
+        return f"Serde({self.name})"
+
+    @override
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        return _unbound, (self.format, self.entries)
+
+
+def _unbound(form: Format, entries: tuple[tuple[str, Any], ...]) -> RegistrySerde[Any]:
+    return replace(RegistrySerde.of(form, None), entries=entries)
+
+
+@dataclass(frozen=True)
+class BoundRegistrySerde(Serde[T]):
+    """The serde of the keys, or of the values, of one topic."""
+
+    records: Records | None = None
+
+    @override
+    def prepare(self) -> None:
+        assert self.records is not None
+        self.records.prepare()
+
+    @property
+    def subject(self) -> str:
+        """The subject of the topic's schemas."""
+        assert self.records is not None
+        return self.records.subject
+
+    @override
+    def __repr__(self) -> str:
+        return f"Serde({self.name})"
+
+    @override
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        assert self.records is not None
+        return _bound, self.records.made_of
+
+
+def within(serde: Serde[Any]) -> BoundRegistrySerde[Any] | None:
+    """Returns the serde of a schema registry that ``serde`` is, or has for its keys or elements; None if none."""
+    inner: Serde[Any] | None = getattr(serde, "inner", None)
+    if inner is not None:
+        return within(inner)
+    return serde if isinstance(serde, BoundRegistrySerde) else None
+
+
+def _bound(form: Any, settings: RegistrySettings, topic: str, part: SerdePart) -> BoundRegistrySerde[Any]:
+    # By process, too: a fork has no threads, and must not use the connections of its parent.
+    return _once(form, settings, topic, part, (os.getpid(), MockSchemaRegistry.generation(settings.url)))
+
+
+@cache
+def _once(
+    form: Any, settings: RegistrySettings, topic: str, part: SerdePart, where: tuple[int, int]
+) -> BoundRegistrySerde[Any]:
+    """Returns the serde, made once for each topic and part: so two of the same are equal, and share what they know."""
+    records = Records(form, settings, topic, part)
+    from_text: Callable[[str], Any] = form.from_text
+    read, read_many = records.read_function(), records.read_many
+    return BoundRegistrySerde(form.name, records.write, read, from_text, deserialize_many=read_many, records=records)
+
+
+class _MisfitError(SerializationError):
+    """A schema cannot be read by the program's: the message names all that there is to say."""
+
+
+class Records:
+    """Reads and writes the records of one part of a topic."""
+
+    def __init__(self, form: Format, settings: RegistrySettings, topic: str, part: SerdePart) -> None:
+        self.made_of = form, settings, topic, part
+        self.subject = settings.subject(topic, part, form.record_name)
+        self._format = form
+        self._settings = settings
+        self._readers: dict[bytes, Callable[[bytes], Any]] = {}
+        self._writer: Callable[[Any], bytes] | None = None
+        """Writes all values, unless each has its own schema."""
+        self._writers: dict[Schema | None, tuple[int, Callable[[Any], bytes]]] = {}
+
+    @cached_property
+    def connection(self) -> Connection:
+        """The registry. Raises ConfigError if its client is not installed."""
+        return connection(self._settings)
+
+    # ---- reading ----
+
+    def read_function(self) -> Callable[[bytes], Any]:
+        """Returns the function that reads a record: it knows each schema by the first five bytes of its records."""
+        known, learn, described = self._readers.get, self._learn, self._described
+
+        def read(data: bytes) -> Any:
+            reader = known(data[:_HEAD])
+            if reader is None:
+                reader = learn(data)
+            try:
+                return reader(data)
+            except SerializationError as error:
+                raise described(data, error) from error
+
+        return read
+
+    def read_many(self, column: list[bytes | None]) -> list[Any]:
+        """Returns the records of a column: those of one schema after each other are read in one loop."""
+        head, reader = b"", None
+        found: list[Any] = []
+        data = b""
+        try:
+            for each in column:
+                if each is None:
+                    found.append(None)
+                    continue
+                data = each
+                if reader is None or data[:_HEAD] != head:
+                    head = data[:_HEAD]
+                    reader = self._readers.get(head) or self._learn(data)
+                found.append(reader(data))
+        except SerializationError as error:
+            raise self._described(data, error) from error
+        return found
+
+    def _learn(self, data: bytes) -> Callable[[bytes], Any]:
+        if len(data) < _HEAD or data[0] != 0:
+            raise SerializationError(
+                f"{self._format.name}: a record of a schema registry begins with a zero byte and the four bytes of its "
+                f"schema's id; these {len(data)} bytes begin with {data[:_HEAD].hex(' ') or 'nothing'}"
+            )
+        schema_id = int.from_bytes(data[1:_HEAD])
+        writer = None if self._format.reads_without_writer else self.connection.schema(schema_id)
+        try:
+            reader = self._format.reader(writer, self.connection.referred)
+        except SerializationError as error:
+            reader = self._refusing(self._misfit(schema_id, error))
+        self._readers[data[:_HEAD]] = reader
+        return reader
+
+    def _described(self, data: bytes, error: SerializationError) -> SerializationError:
+        if isinstance(error, _MisfitError):
+            return error
+        schema_id = int.from_bytes(data[1:_HEAD])
+        return SerializationError(f"{self._format.name}: schema id {schema_id} of subject {self.subject}: {error}")
+
+    def _misfit(self, schema_id: int, error: SerializationError) -> str:
+        written = next((known for known, _ in self._writers.values()), None)
+        own = "which is not registered" if written is None else f"schema id {written}"
+        return (
+            f"{self._format.name}: a record of schema id {schema_id}, subject {self.subject}, cannot be read by the "
+            f"program's schema ({own}): {error}. Make the program's schema able to read it, as by a default for each "
+            "field that is not in every record, or drop such records with a handler"
+        )
+
+    @staticmethod
+    def _refusing(why: str) -> Callable[[bytes], Any]:
+        def refuse(data: bytes) -> NoReturn:
+            raise _MisfitError(why)
+
+        return refuse
+
+    # ---- writing ----
+
+    def write(self, value: Any) -> bytes:
+        """Returns the bytes of a record."""
+        writer = self._writer
+        if writer is None:
+            writer = self._writer_for(value)
+        try:
+            return writer(value)
+        except SerializationError as error:
+            raise SerializationError(f"{self._format.name}: subject {self.subject}: {error}") from error
+
+    def _writer_for(self, value: Any) -> Callable[[Any], bytes]:
+        own = value.schema if isinstance(value, GenericRecord) else None
+        if own is not None and not self._settings.use_latest:
+            if own not in self._writers:
+                self._add_writer(own, own, _WRITE_WAIT_S)
+            return self._writers[own][1]
+        self._prepare(_WRITE_WAIT_S)
+        return self._writers[None][1]
+
+    def prepare(self) -> None:
+        """Get the id of the schema to write with. Raises RetriableError if the registry has not answered yet."""
+        if self._format.schema(self._unregistered) is not None or self._settings.use_latest:
+            self._prepare(None)
+
+    def _prepare(self, wait_s: float | None) -> None:
+        if None not in self._writers:
+            schema = self._format.schema(lambda subject, each: self._registered(subject, each, wait_s))
+            self._add_writer(None, schema, wait_s)
+            self._writer = self._writers[None][1]
+
+    def _add_writer(self, name: Schema | None, schema: Schema | None, wait_s: float | None) -> None:
+        try:
+            schema_id, schema = self._schema_to_write(schema, wait_s)
+            head = b"\0" + schema_id.to_bytes(4)
+            self._writers[name] = schema_id, self._format.writer(schema, head, self.connection.referred)
+        except SchemaNotFoundError as error:
+            raise SerializationError(
+                f"{self._format.name}: subject {self.subject}: {error}. Register the schema, or set "
+                "auto.register.schemas=True"
+            ) from error
+
+    def _schema_to_write(self, schema: Schema | None, wait_s: float | None) -> tuple[int, Schema]:
+        subject, registry = self.subject, self.connection.registry
+        if schema is None and not self._settings.use_latest:
+            raise SerializationError(
+                "there is no schema for a value that no serde of a registry has read: pass a type or schema=…, or set "
+                "use.latest.version=True"
+            )
+        if self._settings.use_latest or schema is None:
+            found = self.connection.answer(("latest", subject), lambda: registry.latest(subject), wait_s)
+            return found.id, found.schema
+        if not self._settings.auto_register:
+            return self._registered(subject, schema, wait_s).id, schema
+        normalize = self._settings.normalize
+        register = lambda: registry.register(subject, schema, normalize)  # noqa: E731
+        return self.connection.answer(("register", subject, schema, normalize), register, wait_s), schema
+
+    def _registered(self, subject: str, schema: Schema, wait_s: float | None) -> RegisteredSchema:
+        registry, normalize = self.connection.registry, self._settings.normalize
+        automatic = self._settings.auto_register and subject != self.subject
+
+        def ask() -> RegisteredSchema:
+            if automatic:
+                registry.register(subject, schema, normalize)
+            return registry.lookup(subject, schema, normalize)
+
+        return self.connection.answer(("lookup", subject, schema, normalize), ask, wait_s)
+
+    @staticmethod
+    def _unregistered(subject: str, schema: Schema) -> RegisteredSchema:
+        return RegisteredSchema(0, 0, subject, schema)
+
+    # ---- checks ----
+
+    def conflicts(self, written: bool) -> list[str] | None:
+        """Returns why the program's schema and those of the subject do not fit; None if the program has no schema.
+
+        If the program writes, the registry is asked if it would refuse the schema. In each case the program must be
+        able to read records of the newest version.
+        """
+        schema, registry = self._format.schema(self._unregistered), self.connection.registry
+        if schema is None:
+            return None
+        found = registry.conflicts(self.subject, schema) if written else []
+        try:
+            newest = registry.latest(self.subject)
+        except SchemaNotFoundError:
+            return found
+        try:
+            own = [] if newest.schema == schema else conflicts_between(reader=schema, writer=newest.schema)
+        except SchemaRefusedError:  # such as the text of a .proto file, which only a registry can parse
+            return found
+        return found + [f"version {newest.version}, id {newest.id}: {each}" for each in own]
