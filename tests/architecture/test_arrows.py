@@ -51,12 +51,13 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
     "kafka": {"internal_topics": set(), "local_broker": set()},
     "actors": {
         "process": {"loop", "commits", "task_host"},
-        "loop": {"standbys", "restore", "checkpoints", "commits", "task_host"},
+        "loop": {"standbys", "restore", "checkpoints", "commits", "task_host", "calls"},
         "standbys": {"restore", "checkpoints", "commits", "task_host"},
         "restore": {"checkpoints", "task_host"},
         "checkpoints": {"task_host"},
         "commits": {"task_host"},
-        "task_host": set(),
+        "task_host": {"calls"},
+        "calls": set(),
     },
     "cluster": {
         "client": {"coordinator_shell", "coordinator", "scaling", "programs", "queries", "ray_cluster"},

@@ -14,6 +14,8 @@ LONGEST_FILE = 400
 LONGEST_FUNCTION = 59
 LONGEST_TEST_FILE = 450
 """A specification may be longer than what it specifies."""
+PUBLIC_NAMES = Path("penstock/__init__.py")
+"""A list of names is as long as there are names."""
 
 
 @pytest.mark.parametrize("folder", PACKAGES)
@@ -34,7 +36,7 @@ def test_files_stay_short() -> None:
     too_long = {
         str(file): length
         for file, length in lengths.items()
-        if length > (LONGEST_TEST_FILE if file.parts[0] == "tests" else LONGEST_FILE)
+        if file != PUBLIC_NAMES and length > (LONGEST_TEST_FILE if file.parts[0] == "tests" else LONGEST_FILE)
     }
     assert too_long == {}
 
