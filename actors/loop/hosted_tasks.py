@@ -48,7 +48,7 @@ class HostedTasks:
         self.by_id: dict[TaskId, HostedTask] = {}
         self.running: list[HostedTask] = []
         self.starting: HostedTask | None = None
-        """The task whose processors are being initialised."""
+        """The task whose processors are being initialised, or whose calls end in a pause."""
         self._opening = opening
         self._restoration = restoration
         self._standbys = standbys
@@ -85,6 +85,15 @@ class HostedTasks:
     def pause(self, paused: bool) -> None:
         """Stop processing if ``paused``, else continue."""
         self.paused = paused
+
+    def let_calls_end(self) -> bool:
+        """Let calls of running tasks end, which take no records. Returns True if some have."""
+        busy = False
+        for hosted in self.running:
+            self.starting = hosted
+            busy = hosted.step_calls(self._clock.wall_ms(), self._clock.monotonic_s) > 0 or busy
+        self.starting = None
+        return busy
 
     @property
     def directories(self) -> set[Path]:

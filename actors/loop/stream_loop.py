@@ -48,7 +48,6 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import Sources
 from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import Admin
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
@@ -114,10 +113,11 @@ class StreamLoop:
         self._standbys = Standbys(
             spec, programs, clients.consumer, admin, self._guarantee, self._budget, self._clock, fetching
         )
-        self._hosted = HostedTasks(
-            self._opening(programs, admin), self._restoration, self._standbys, self._globals, self._reader,
-            self._guarantee, self._taking, is_superseded=self._jobs.is_awaited, clock=self._clock, log=self._log,
+        opening = TaskOpening(
+            programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._calls,
+            self._clock,
         )  # fmt: skip
+        self._hosted = self._tasks_opened_by(opening)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
         self._audits = AuditPoints(root, self._hosted, self._reader, self._assignment, self._clock, node_id)
@@ -125,10 +125,10 @@ class StreamLoop:
         # Tasks need the global stores.
         self._jobs += [*self._guarantee.opening(), *self._globals.opening(lambda: self._stopped is not None)]
 
-    def _opening(self, programs: TaskPrograms, admin: Admin) -> TaskOpening:
-        return TaskOpening(
-            programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._calls,
-            self._clock,
+    def _tasks_opened_by(self, opening: TaskOpening) -> HostedTasks:
+        return HostedTasks(
+            opening, self._restoration, self._standbys, self._globals, self._reader, self._guarantee, self._taking,
+            is_superseded=self._jobs.is_awaited, clock=self._clock, log=self._log,
         )  # fmt: skip
 
     # ---- from any thread ----
@@ -254,7 +254,7 @@ class StreamLoop:
             if now_ms >= self._next_punctuation_ms:
                 self._punctuate(now_ms)
         elif self._hosted.paused:
-            busy = self._let_calls_end(now_ms) or busy
+            busy = self._hosted.let_calls_end() or busy
         if self._commits.under_way is None and not self._jobs:
             if self._commit_is_due():
                 self._reader.pass_over_markers(self._running)
@@ -296,14 +296,6 @@ class StreamLoop:
                 busy = self._reader.throttle(hosted) or busy
             if not self._mailbox.empty:
                 self._mailbox.serve(0.0)
-        return busy
-
-    def _let_calls_end(self, now_ms: int) -> bool:
-        busy = False
-        for hosted in self._running:
-            self._current = hosted
-            busy = hosted.step_calls(now_ms, self._clock.monotonic_s) > 0 or busy
-        self._current = None
         return busy
 
     def _punctuate(self, now_ms: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing_extensions import override
 
 from penstock.actors.status import RestoreFigures, TaskState, TaskStatus
+from penstock.actors.task_host.call_figures import call_figures
 from penstock.actors.task_host.positions import Start, log_loss
 from penstock.actors.task_host.serde_waits import SerdeWaits
 from penstock.actors.task_host.stored_task import StoredTask
@@ -327,7 +328,8 @@ class HostedTask(StoredTask):
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:
-        return self.meters.measured(counted, self.state_manager, self.queued(), now_s)
+        measured = self.meters.measured(counted, self.state_manager, self.queued(), now_s)
+        return measured | call_figures(self.task.calls)
 
     def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:
         if self.state is not TaskState.RUNNING:

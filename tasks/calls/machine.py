@@ -53,10 +53,12 @@ class Start(NamedTuple):
 class CallCounts:
     """Counters of an operator since its task began."""
 
-    __slots__ = ("calls", "failures", "late", "retries", "timeouts")
+    __slots__ = ("calls", "durations_ms", "failures", "late", "retries", "timeouts")
 
     def __init__(self) -> None:
         self.calls = self.retries = self.timeouts = self.failures = self.late = 0
+        self.durations_ms: deque[float] = deque(maxlen=1000)
+        """Times from the first try of an element to its end, of the last ones."""
 
 
 class CallMachine:
@@ -104,11 +106,6 @@ class CallMachine:
     def duration_ms(self, elements: int) -> float:
         """Returns the time that the calls of so many elements would take, if none waits for another."""
         return elements * self._mean_ms / self._calls.max_in_flight
-
-    @property
-    def waiting(self) -> int:
-        """Number of elements whose call does not run now, and has not ended."""
-        return sum(each.state in (WAITING, RETRYING) for each in self.unfinished)
 
     # ---- in ----
 
@@ -289,7 +286,8 @@ class CallMachine:
         self._started.pop(element, None)
         element.result, element.error, element.ended_ms = result, error, now_ms
         element.state = DONE if error is None else FAILED
-        self._mean_ms += (now_ms - element.started_ms - self._mean_ms) / 16
+        self.counts.durations_ms.append(spent_ms := now_ms - element.started_ms)
+        self._mean_ms += (spent_ms - self._mean_ms) / 16
         self.counts.failures += error is not None
         if not self.in_order:
             self._ended.append(element)

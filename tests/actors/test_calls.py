@@ -266,3 +266,23 @@ def test_a_failed_call_ends_the_actor_and_nothing_is_committed_past_its_record(t
     assert "cannot do bad, after 1 try in" in text
     assert "topic in, partition 0, offset 1" in text
     assert (rig.committed() or 0) <= 1
+
+
+def test_the_status_shows_the_calls(tmp_path: Path) -> None:
+    rig, host = rig_of(tmp_path, called(ps.Calls(max_in_flight=2)))
+    loop = rig.running()
+    for number in range(4):
+        rig.write("in", (f"k{number}", f"{number}", 1))
+    settle(loop)
+    rig.clock.now_ms += 30
+    host.end("0")
+    settle(loop)
+    asked = loop.status()
+    loop.step()
+    (task,) = asked.result().tasks
+    measured = {name[1]: value for name, value in task.measured.items() if name[1].startswith("calls-")}
+    assert measured["calls-in-flight"] == 2
+    assert measured["calls-waiting"] == 1
+    assert measured["calls-total"] == 3
+    assert measured["calls-latency-p50"] == 30
+    assert measured["calls-breaker-state"] == 0

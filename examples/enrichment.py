@@ -1,0 +1,67 @@
+"""Enrichment: the profile of each visitor is asked for over HTTP, for many visits at the same time.
+
+Topics: ``visits`` (page → user), ``visits-with-profiles`` (page → visit with profile). The service answers
+``GET /users/NAME`` with a profile as JSON. A service that is busy or down is asked again; a user that it does not know
+is a visit without profile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+
+import msgspec
+
+import penstock as ps
+
+SERVICE = os.environ.get("PROFILES_URL", "http://127.0.0.1:8001")
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """A visit with the city of its user, if the service knows the user."""
+
+    user: str
+    city: str | None
+
+
+def with_profile(user: str) -> Visit:
+    """Asks the service. A plain function, so it runs in a thread; with ``httpx.AsyncClient`` it could be ``async``."""
+    try:
+        with urllib.request.urlopen(f"{SERVICE}/users/{user}", timeout=2) as answer:
+            return Visit(user, json.load(answer)["city"])
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return Visit(user, None)
+        raise
+
+
+def may_pass(error: Exception) -> bool:
+    """Returns True if the service may answer when it is asked again."""
+    return not isinstance(error, urllib.error.HTTPError) or error.code in (429, 502, 503, 504)
+
+
+calls = ps.Calls(
+    max_in_flight=50,
+    timeout_ms=5_000,
+    retry=ps.Retry(tries=4, backoff_ms=100, retryable=may_pass),
+    breaker=ps.Breaker(failures=20, open_ms=2_000),
+    cache=ps.Cache(ttl_ms=60_000),
+    collapse=True,
+)
+strings, visits = ps.Serdes.string(), ps.Serdes.json(Visit)
+builder = ps.StreamsBuilder()
+(
+    builder.stream("visits", ps.Consumed.with_(strings, strings))
+    .map_values_async(with_profile, calls)
+    .to("visits-with-profiles", ps.Produced.with_(strings, visits))
+)
+
+app = ps.KafkaStreams(
+    builder.build(),
+    {
+        "application.id": "enrichment",
+        "bootstrap.servers": os.environ.get("PENSTOCK_BOOTSTRAP_SERVERS", "127.0.0.1:9092"),
+    },
+)
