@@ -19,12 +19,6 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("ray_cluster"), pytest.mark.xdist_group("ray")]
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaApplication]:
-    with JavaApplication() as it:
-        yield it
-
-
 @pytest.fixture
 def shared(broker: str, topic_name: Callable[[str], str], java: JavaApplication) -> Iterator[Shared]:
     """An application of aggregates that has nothing to read yet."""
