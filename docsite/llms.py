@@ -24,10 +24,10 @@ def write(site: Path, nav: Any, name: str, description: str) -> None:
     for tab in nav:
         ((title, entries),) = tab.items()
         listed.append(f"\n## {title}\n\n")
-        for page in _pages(entries):
+        for shown, page in _pages(entries):
             path = ROOT / _FILES.get(page, f"docs/{page}")
             if not path.exists():  # made from the code
-                listed.append(f"- [{page.removesuffix('.md')}]({page.replace('.md', '.html')})\n")
+                listed.append(f"- [{shown}]({page.replace('.md', '.html')})\n")
                 continue
             text = path.read_text()
             listed.append(_line(page, text))
@@ -37,11 +37,16 @@ def write(site: Path, nav: Any, name: str, description: str) -> None:
     (site / "llms-full.txt").write_text("\n\n".join(whole))
 
 
-def _pages(entries: Any) -> Iterator[str]:
+def _pages(entries: Any, title: str = "") -> Iterator[tuple[str, str]]:
+    """Yields the title in the navigation, and the file, of each page."""
     if isinstance(entries, str):
-        yield entries
-    for entry in entries.values() if isinstance(entries, dict) else entries if isinstance(entries, list) else ():
-        yield from _pages(entry)
+        yield title or entries, entries
+    elif isinstance(entries, dict):
+        for each, entry in entries.items():
+            yield from _pages(entry, each)
+    else:
+        for entry in entries:
+            yield from _pages(entry)
 
 
 def _line(page: str, text: str) -> str:
