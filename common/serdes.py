@@ -37,8 +37,6 @@ class Serde(Generic[T]):
     string which can be decoded is the form of exactly one object; then bytes that no user function looks at may travel
     undecoded. ``check``, of a lossless serde, takes many byte strings, and raises unless all of them can be decoded; it
     costs less than decoding them. A lossless serde without ``check`` promises that it can decode every byte string.
-    ``deserialize_many`` decodes a column of a batch, in which None is a null, and raises for the first that it cannot
-    decode; it is an optional, faster form of ``deserialize``.
     """
 
     name: str
@@ -47,7 +45,6 @@ class Serde(Generic[T]):
     from_text: Callable[[str], T] | None = None
     lossless: bool = False
     check: Callable[[Iterable[bytes]], object] | None = None
-    deserialize_many: Callable[[builtins.list[bytes | None]], builtins.list[T | None]] | None = None
 
     def bind(self, topic: str, part: SerdePart) -> Serde[T]:
         """Returns the serde of the keys, or of the values, of ``topic``: itself, unless a subclass decides otherwise.

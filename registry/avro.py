@@ -165,13 +165,13 @@ def _generic_reader(parsed: Any, own: Any, writer: Schema | None) -> Callable[[b
 
 
 def _typed_reader(parsed: Any, own: Any, kind: Any) -> Callable[[bytes], Any]:
-    convert, options = msgspec.convert, _options(kind)
+    convert, decode, options = msgspec.convert, schemaless_reader, _options(kind)
+    plain = not options  # an option that is not needed costs time
 
     def read(data: bytes) -> Any:
-        source = BytesIO(data)
-        source.seek(_HEAD)
         try:
-            return convert(schemaless_reader(source, parsed, own), kind, **options)
+            found = decode(BytesIO(data[_HEAD:]), parsed, own)
+            return convert(found, kind) if plain else convert(found, kind, **options)
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
         except Exception as error:  # as above
@@ -203,12 +203,25 @@ def _generic_writer(parsed: Any, head: bytes) -> Callable[[Any], bytes]:
 
 
 def _typed_writer(parsed: Any, head: bytes, kind: Any) -> Callable[[Any], bytes]:
-    fields = _fields_of(kind)
+    fields, values, encode = _fields_of(kind), _flat_values(kind), schemaless_writer
+    known: set[tuple[type, ...]] = set()
+    """Combinations of types of flat fields that were checked once."""
+
+    def checked(value: Any) -> Any:
+        made = fields(value)
+        if values is not None and type(value) is kind:
+            seen = tuple(map(type, values(value)))
+            if all(each.__module__ in ("builtins", "datetime", "uuid") for each in seen):
+                known.add(seen)
+        return made
 
     def write(value: Any) -> bytes:
         target = BytesIO()
         try:
-            schemaless_writer(target, parsed, fields(value))
+            if values is not None and type(value) is kind and tuple(map(type, values(value))) in known:
+                encode(target, parsed, value.__dict__)
+            else:
+                encode(target, parsed, checked(value))
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
         except (ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
@@ -230,6 +243,8 @@ def _fields_of(kind: Any) -> Callable[[Any], Any]:
     and SerializationError for an object that is not what ``kind`` declares: fastavro would write 1.5 as 1."""
     accepted, name = classes_of(kind), name_of(kind)
     convert, to_builtins, options = msgspec.convert, msgspec.to_builtins, _options(kind)
+    zones = {part.tz for part in parts_of(types.type_info(kind)) if isinstance(part, types.DateTimeType)}
+    zoned = bool(zones) and False not in zones  # a type that knows of both is trusted
 
     def fields(value: Any) -> Any:
         if accepted is not None and type(value) not in accepted:
@@ -240,33 +255,18 @@ def _fields_of(kind: Any) -> Callable[[Any], Any]:
             _refuse_naive(made)
         return made
 
+    return fields
+
+
+def _flat_values(kind: Any) -> Callable[[Any], tuple[Any, ...]] | None:
+    """Returns the function that returns the values of the fields of a dataclass, if these hold no other objects. Then
+    fastavro can read its ``__dict__``. None for every other type."""
     info = types.type_info(kind)
-    zones = {part.tz for part in parts_of(info) if isinstance(part, types.DateTimeType)}
-    zoned = bool(zones) and False not in zones  # a type that knows of both is trusted
     if not (is_dataclass(kind) and isinstance(info, types.DataclassType) and len(info.fields) > 1):
-        return fields
+        return None
     if hasattr(kind, "__slots__") or not all(_is_flat(field.type) for field in info.fields):
-        return fields
-    return _flat_fields(kind, attrgetter(*(field.name for field in info.fields)), fields)
-
-
-def _flat_fields(kind: Any, values: attrgetter[tuple[Any, ...]], fields: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same for a dataclass whose fields hold no other objects: fastavro can read its ``__dict__``. The combinations
-    of types that were checked once are known."""
-    known: set[tuple[type, ...]] = set()
-
-    def flat(value: Any) -> Any:
-        if type(value) is kind:
-            seen = tuple(map(type, values(value)))
-            if seen in known:
-                return value.__dict__
-            made = fields(value)
-            if all(each.__module__ in ("builtins", "datetime", "uuid") for each in seen):
-                known.add(seen)
-            return made
-        return fields(value)
-
-    return flat
+        return None
+    return attrgetter(*(field.name for field in info.fields))
 
 
 def _is_flat(part: types.Type) -> bool:

@@ -124,8 +124,7 @@ def _once(
     """Returns the serde, made once for each topic and part: so two of the same are equal, and share what they know."""
     records = Records(form, settings, topic, part)
     from_text: Callable[[str], Any] = form.from_text
-    read, read_many = records.read_function(), records.read_many
-    return BoundRegistrySerde(form.name, records.write, read, from_text, deserialize_many=read_many, records=records)
+    return BoundRegistrySerde(form.name, records.write, records.read_function(), from_text, records=records)
 
 
 class Records:
@@ -164,25 +163,6 @@ class Records:
                 raise described(data, error) from error
 
         return read
-
-    def read_many(self, column: list[bytes | None]) -> list[Any]:
-        """Returns the records of a column: those of one schema after each other are read in one loop."""
-        head, reader = b"", None
-        found: list[Any] = []
-        data = b""
-        try:
-            for each in column:
-                if each is None:
-                    found.append(None)
-                    continue
-                data = each
-                if reader is None or data[:_HEAD] != head:
-                    head = data[:_HEAD]
-                    reader = self._readers.get(head) or self._learn(data)
-                found.append(reader(data))
-        except SerializationError as error:
-            raise self._described(data, error) from error
-        return found
 
     def _learn(self, data: bytes) -> Callable[[bytes], Any]:
         if len(data) < _HEAD or data[0] != 0:

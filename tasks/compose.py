@@ -114,7 +114,7 @@ def _source(source: SourceTopic, edges: list[Edge], undecoded: Undecoded) -> Sou
 
 
 def _part(serde: Serde[Any], raw: bool) -> Part:
-    return Part(None, serde.check) if raw else Part(serde.deserialize, many=serde.deserialize_many)
+    return Part(None, serde.check) if raw else Part(serde.deserialize)
 
 
 def _reached_stores(

@@ -28,18 +28,14 @@ Check = Callable[[Iterable[bytes]], object]
 class Part:
     """The entry for the keys, or the values, of a topic: decoded, or, if ``decode`` is None, as the bytes they are.
 
-    ``check`` raises unless all bytes that it is given could be decoded; it is None where that cannot fail. ``many``
-    decodes a whole column, if the serde offers it.
+    ``check`` raises unless all bytes that it is given could be decoded; it is None where that cannot fail.
     """
 
     decode: Decode | None
     check: Check | None = None
-    many: Callable[[list[bytes | None]], list[Any]] | None = None
 
     def column(self, data: list[bytes | None]) -> list[Any]:
         """Returns the column as it enters. Raises what the serde raises, without the place of the record."""
-        if self.many is not None:
-            return self.many(data)
         if self.decode is not None:
             decode = self.decode
             return [None if each is None else decode(each) for each in data]

@@ -403,14 +403,3 @@ def test_without_automatic_registration_a_schema_must_be_there(config: Config, r
     serde.prepare()
     assert serde.deserialize(serde.serialize(Item("a"))) == Item("a")
     assert registry.calls.count("register sales-value") == 1
-
-
-def test_a_column_is_read_as_its_records_one_by_one(config: Config, registry: ps.MockSchemaRegistry) -> None:
-    older, newer = of(ps.Serdes.avro(Older), config), of(ps.Serdes.avro(Item), config, "others")
-    generic = of(ps.Serdes.avro(), config)
-    column = [older.serialize(Older("a")), None, newer.serialize(Item("b")), newer.serialize(Item("c"))]
-    assert generic.deserialize_many(column) == [None if each is None else generic.deserialize(each) for each in column]
-    with pytest.raises(ps.SerializationError, match="a record of a schema registry begins with a zero byte"):
-        generic.deserialize_many([*column, b"x"])
-    with pytest.raises(ps.SerializationError, match="schema id 2 of subject sales-value: the bytes are no record"):
-        generic.deserialize_many([*column, b"\0\0\0\0\2"])
