@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
+.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -44,6 +44,9 @@ check: environment  ## lint, format, types, style of texts
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
 	@$(RUN) -m tests.architecture.style
+
+wheel: environment  ## build the wheel of this machine's Python into dist/, with the compiled modules
+	@$(RUN) requirements/wheel.py
 
 docs: environment  ## build the documentation site into site/; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict

@@ -121,6 +121,10 @@ class Notes:
             for replay, note in self._ends.get(letter.partition, {}).items()
         )
 
+    def ends_of(self, replay: Replay) -> dict[int, int]:
+        """Returns the offset up to which ``replay`` has come, for each partition in which it has begun."""
+        return {partition: notes[replay].end for partition, notes in self._ends.items() if replay in notes}
+
 
 def note_record(replay: Replay, partition: int, end: int, at_ms: int) -> ProgressRecord:
     """Returns the record that notes that ``replay`` has come up to offset ``end`` of a partition."""

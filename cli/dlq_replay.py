@@ -84,6 +84,7 @@ class Replayer:
     written: int = 0
     _sent: int = 0
     _reached: dict[int, int] = field(default_factory=dict)
+    _noted: dict[int, int] = field(default_factory=dict)
     _records: set[int] = field(default_factory=set)
     """Those that are written, by any replay."""
 
@@ -102,6 +103,7 @@ class Replayer:
         with transactions(self.clients, transactional_id, notes_topic(self._topic), self.clock) as writer:
             notes = read_notes(self.clients, self._topic, wait=True)
             self._records = set(self.plan.replayed)
+            self._noted = notes.ends_of(self.replay)
             pace = Pace(self.rate, self.clock)
             for batch in self.letters.batches("replaying", lambda _: None):
                 for letter in letters_of(batch):
@@ -149,6 +151,9 @@ class Replayer:
 
     def _commit(self, writer: Transactions) -> None:
         at_ms = int(time.time() * 1000)
-        writer.commit([note_record(self.replay, partition, end, at_ms) for partition, end in self._reached.items()])
+        # The replay reads all letters again, and an older note may be ahead of what it has read.
+        further = {at: end for at, end in self._reached.items() if end > self._noted.get(at, 0)}
+        writer.commit([note_record(self.replay, partition, end, at_ms) for partition, end in further.items()])
+        self._noted |= further
         self._reached.clear()
         self.written = self._sent

@@ -24,7 +24,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a warning or an error means, and what to do."""
+    """Print the meaning of a warning or an error, and what to do."""
     text = " ".join(message or []).strip()
     found = explained.find(text) if text else list(explained.explanations())
     if not found:

@@ -22,6 +22,7 @@ from penstock.cli import (
     describe,
     dlq,
     doctor,
+    drain_node,
     explain,
     explained,
     ingest,
@@ -62,6 +63,7 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     schema.register,
     deploy.register,
     scale.register,
+    drain_node.register,
 )
 
 app = typer.Typer(

@@ -33,7 +33,7 @@ from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 from penstock.common.shown import seconds_text
 
-_FRAME_S = 0.25
+_FRAME_S = 0.5
 _TERMINATED = 128 + signal.SIGTERM
 _SILENT_AFTER_S = 3.0
 """Time without an answer from the coordinator from which the first line says so."""
@@ -53,7 +53,7 @@ def top(
 
     On a terminal it fills the screen until q or Ctrl-C; h lists the keys. Else it prints the figures once.
     """
-    if as_json or once or not sys.stdout.isatty():
+    if as_json or once or not can_draw():
         from penstock.cluster.client import control
         from penstock.cluster.ray_cluster import connections
 
@@ -69,6 +69,11 @@ def top(
         end = watch(source)
     if end:
         print(f"Application {application} {end}")
+
+
+def can_draw() -> bool:
+    """Returns True if standard output is a terminal that can move its cursor."""
+    return sys.stdout.isatty() and not console().is_dumb_terminal
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,17 @@ class ByDuration:
         return f"by_duration:{self.duration_ms} ms"
 
 
-OffsetReset = Literal["earliest", "latest"] | ByDuration
-"""The position at which to begin in a topic without a committed offset."""
+OffsetReset = Literal["earliest", "latest", "none"] | ByDuration
+"""The position at which to begin in a topic without a committed offset; ``none``: that is an error."""
 
 
 class AutoOffsetReset:
-    """The positions at which to begin in a topic without a committed offset. Mirrors ``AutoOffsetReset``, without
-    ``none``."""
+    """The positions at which to begin in a topic without a committed offset. Mirrors ``AutoOffsetReset``."""
+
+    @staticmethod
+    def none() -> Literal["none"]:
+        """Returns no position: without a committed offset whose records still exist, the application fails."""
+        return "none"
 
     @staticmethod
     def earliest() -> Literal["earliest"]:

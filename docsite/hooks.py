@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docsite import examples_page, github_markdown, reference, repository_links
+from docsite import (
+    examples_page,
+    github_markdown,
+    llms,
+    reference,
+    reference_commands,
+    reference_http,
+    repository_links,
+)
 from docsite.repository_links import DOCUMENTS, ROOT
 
 if TYPE_CHECKING:
@@ -22,8 +32,10 @@ _PATHS = {page: path for path, page in DOCUMENTS.items()}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts the pages that the navigation does not name where it has ``*``."""
+    """Puts pages that the navigation does not name where it has ``*``, and takes the address of the project."""
     config.nav = _expanded(config.nav, set(_named(config.nav)))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    config.site_url = project.get("urls", {}).get("Documentation")
     return config
 
 
@@ -54,7 +66,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the documents of the root, the files to which pages link, and the pages that are made from the code."""
     for path, page in DOCUMENTS.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text()))
-    for page, text in (reference.pages() | examples_page.pages()).items():
+    made = {"reference/commands.md": reference_commands.page(), "reference/http.md": reference_http.page()}
+    for page, text in (reference.pages() | examples_page.pages() | made).items():
         files.append(File.generated(config, page, content=text))
     shown = {
         target
@@ -68,6 +81,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             text = repository_links.source_page(target)
             files.append(File.generated(config, page, content=text, inclusion=InclusionLevel.NOT_IN_NAV))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Writes the pages for programs that read text."""
+    llms.write(Path(config.site_dir), config.nav, str(config.site_name), str(config.site_description))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -1,6 +1,6 @@
 """The reference: pages that are made from the docstrings of the public names.
 
-mkdocstrings reads the docstrings; these pages say only which names belong together.
+mkdocstrings reads the docstrings; these pages only group them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ TITLES = {
 }
 """The pages, by the names of their files."""
 PREFIXES = {
+    "penstock.": "records",
     "penstock.api.": "application",
     "penstock.cli.": "application",
     "penstock.cluster.": "application",
@@ -35,6 +36,7 @@ PREFIXES = {
     "penstock.common.serdes.": "serdes",
     "penstock.common.windowed_serdes.": "serdes",
     "penstock.common.windows.": "options",
+    "penstock.registry.": "serdes",
     "penstock.state.": "stores",
     "penstock.state.queries.": "queries",
     "penstock.state.versioned.queries.": "queries",

@@ -35,7 +35,7 @@ def refused(code: int, text: str | None, topic: str | None, partition: int | Non
         return ProductionError(f"the producer has failed, its queued records are not written: {message}")
     hint = f": {advice(topic)}" if code in MISSING_TOPIC and has_internal_name(topic) else _HINTS.get(code, "")
     what = f"the record cannot be written to topic {topic!r}: {message}{hint}"
-    kind = RecordRefusedError if code in OF_RECORD else ProductionError
+    kind = RecordRefusedError if code in OF_RECORD or code == _BESIDE_ANOTHER else ProductionError
     return kind(what, topic=topic, partition=partition, key=key)
 
 
@@ -84,6 +84,8 @@ OF_RECORD = frozenset(
      KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_TIMESTAMP, KafkaError.POLICY_VIOLATION, KafkaError.INVALID_RECORD}
 )  # fmt: skip
 """Errors of a record that is at fault itself. The binding has the same list."""
+_BESIDE_ANOTHER = KafkaError._INVALID_DIFFERENT_RECORD
+"""Error of a record in whose batch another one is at fault."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _TRANSACTION_ABORTABLE: int = getattr(
     KafkaError, "TRANSACTION_ABORTABLE", 120

@@ -398,9 +398,7 @@ if not TYPE_CHECKING:  # which would take any name for one that is imported late
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
-            from penstock.common.version import version
-
-            return version()
+            return import_module("penstock.common.version").version()
         if name not in _LATER:
             raise AttributeError(f"module 'penstock' has no attribute {name!r}")
         return getattr(import_module(_LATER[name]), "run_application" if name == "run" else name)

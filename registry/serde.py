@@ -128,10 +128,6 @@ def _once(
     return BoundRegistrySerde(form.name, records.write, read, from_text, deserialize_many=read_many, records=records)
 
 
-class _MisfitError(SerializationError):
-    """A schema cannot be read by the program's: the message names all that there is to say."""
-
-
 class Records:
     """Reads and writes the records of one part of a topic."""
 
@@ -141,6 +137,8 @@ class Records:
         self._format = form
         self._settings = settings
         self._readers: dict[bytes, Callable[[bytes], Any]] = {}
+        self._misfits: set[bytes] = set()
+        """The heads of records whose schema the program's own cannot read."""
         self._writer: Callable[[Any], bytes] | None = None
         """Writes all values, unless each has its own schema."""
         self._writers: dict[Schema | None, tuple[int, Callable[[Any], bytes]]] = {}
@@ -198,12 +196,13 @@ class Records:
             reader = self._format.reader(writer, self.connection.referred)
         except SerializationError as error:
             reader = self._refusing(self._misfit(schema_id, error))
+            self._misfits.add(data[:_HEAD])
         self._readers[data[:_HEAD]] = reader
         return reader
 
     def _described(self, data: bytes, error: SerializationError) -> SerializationError:
-        if isinstance(error, _MisfitError):
-            return error
+        if data[:_HEAD] in self._misfits:
+            return error  # which names the schema, and more
         schema_id = int.from_bytes(data[1:_HEAD])
         return SerializationError(f"{self._format.name}: schema id {schema_id} of subject {self.subject}: {error}")
 
@@ -219,7 +218,7 @@ class Records:
     @staticmethod
     def _refusing(why: str) -> Callable[[bytes], Any]:
         def refuse(data: bytes) -> NoReturn:
-            raise _MisfitError(why)
+            raise SerializationError(why)
 
         return refuse
 

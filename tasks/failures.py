@@ -183,6 +183,8 @@ class Failures:
             try:
                 self._write(letter)
             except ProductionError as refused:
+                if refused.late:
+                    raise
                 error.what = f"{error.what}. Its dead letter cannot be written: {refused.what}"
                 raise error from refused
         if response.result is Result.RESUME:

@@ -32,6 +32,11 @@ class PartitionGroup:
         self.enforced = 0
         """Number of times that records were processed although a partition was still empty after a wait."""
 
+    def raw(self, partition: TopicPartition, offset: int) -> tuple[bytes | None, bytes | None]:
+        """Returns key and value of a record as they were read, if that is known: see :meth:`RecordQueue.raw`."""
+        queue = self.queues.get(partition)
+        return (None, None) if queue is None else queue.raw(offset)
+
     def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
         """Set whether all of ``partition`` that the broker has is fetched; None if that is not known."""
         self._caught_up[partition] = caught_up

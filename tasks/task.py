@@ -101,7 +101,7 @@ class Task(CommittingTask):
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
         self._context.failures.send = collector.send
         if self._keeps_raw:
-            self._context.failures.raw_of = lambda partition, offset: self._group.queues[partition].raw(offset)
+            self._context.failures.raw_of = self._group.raw
         self._offsets = TaskOffsets(task_id, self._group.queues, self._context, calls)
         entered_by = {topic: source.node for topic, source in program.sources.items()}
         self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None

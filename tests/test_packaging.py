@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import runpy
 import subprocess
 import sys
@@ -24,21 +26,7 @@ for name in sys.argv[1:]:
 print(penstock.__file__)
 """
 
-COUNT_WORDS = """
-import importlib.util, sys
-import penstock as ps
-
-text = ps.Serdes.string()
-builder = ps.StreamsBuilder()
-lines = builder.stream("lines", ps.Consumed.with_(text, text))
-words = lines.flat_map_values(str.split).group_by(lambda word: word, ps.Grouped.with_(text, text))
-words.count().to_stream().to("counts", ps.Produced.with_(text, ps.Serdes.long()))
-with ps.TopologyTestDriver(builder.build(), {"application.id": "counts"}) as driver:
-    driver.create_input_topic("lines", text, text).pipe_input("k", "a b a")
-    counted = driver.create_output_topic("counts", text, ps.Serdes.long()).read_key_values_to_map()
-compiled = [name for name in sys.argv[1:] if importlib.util.find_spec("penstock." + name)]
-print(counted, len(compiled))
-"""
+PROGRAM = ROOT / "tests" / "installed_program.py"
 
 MODULES: list[str] = runpy.run_path(str(ROOT / "requirements" / "install.py"))["MODULES"]
 
@@ -118,6 +106,26 @@ def test_a_wheel_installs_into_an_empty_environment_and_runs(
     assert counts(scratch_python, tmp_path) == f"{{'a': 2, 'b': 1}} {len(MODULES) if compiler else 0}"
 
 
+@pytest.mark.submission
+@pytest.mark.skipif(sys.platform != "linux", reason="only wheels for Linux have a tag of the C library")
+def test_a_wheel_with_the_tag_of_its_c_library_installs_into_an_empty_environment_and_runs(
+    built: Path, scratch_python: Path, tmp_path: Path
+) -> None:
+    (wheel,) = built.glob("*.whl")
+    tagged = runpy.run_path(str(ROOT / "requirements" / "wheel.py"))["tagged"](wheel, tmp_path / "dist")
+    assert re.fullmatch(rf"{wheel.name.removesuffix(f'linux_{platform.machine()}.whl')}manylinux\S+\.whl", tagged.name)
+    assert modules(tagged) == modules(wheel)
+    install(scratch_python, tagged, cwd=tmp_path)
+    assert run(scratch_python, PROGRAM, cwd=tmp_path) == f"{{'a': 2, 'b': 1}} {len(MODULES)}"
+
+
+@pytest.mark.submission
+def test_a_wheel_without_compiled_modules_is_not_tagged(built_without_a_compiler: Path, tmp_path: Path) -> None:
+    (wheel,) = built_without_a_compiler.glob("*.whl")
+    with pytest.raises(SystemExit, match="has no compiled modules: install a C compiler"):
+        runpy.run_path(str(ROOT / "requirements" / "wheel.py"))["tagged"](wheel, tmp_path / "dist")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("compiler", [True, False], ids=["with a compiler", "without a compiler"])
 def test_a_source_distribution_installs_into_an_empty_environment_and_runs(
@@ -185,7 +193,8 @@ def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_els
 
 def counts(python: Path, folder: Path) -> str:
     """Returns the counts that a program of an installed penstock prints, and the number of compiled modules in it."""
-    return run(python, "-c", COUNT_WORDS, *(module.replace("/", ".") for module in MODULES), cwd=folder)
+    load = f"import runpy; ran = runpy.run_path({str(PROGRAM)!r}); print(ran['counts'](), len(ran['compiled']()))"
+    return run(python, "-c", load, cwd=folder)
 
 
 def modules(wheel: Path) -> set[str]:

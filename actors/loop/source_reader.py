@@ -164,7 +164,7 @@ class SourceReader:
         beginnings, ends, log_ends, reset_to = found
         for tp, policy in policies.items():
             was, beginning, end = lost[tp], beginnings[tp], ends[tp]
-            to = position_after_loss(was, beginning, log_ends.get(tp, end), reset_to[tp])
+            to = position_after_loss(tp, was, beginning, log_ends.get(tp, end), reset_to.get(tp))
             log_loss("position", tp, was, beginning, end, policy, to)
             self._owner[tp].skip(tp, was, to)
             if tp in self._paused:

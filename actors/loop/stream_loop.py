@@ -115,11 +115,10 @@ class StreamLoop:
         self._standbys = Standbys(
             spec, programs, clients.consumer, admin, self._guarantee, self._budget, self._clock, fetching
         )
-        opening = TaskOpening(
+        self._hosted = self._tasks_opened_by(TaskOpening(
             programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._calls,
             self._clock,
-        )  # fmt: skip
-        self._hosted = self._tasks_opened_by(opening)
+        ))  # fmt: skip
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
         self._audits = AuditPoints(root, self._hosted, self._reader, self._assignment, self._clock, node_id)

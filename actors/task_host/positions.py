@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.common.offset_resets import ByDuration, OffsetReset
@@ -51,12 +52,19 @@ def start_positions(
             starts[tp] = Start(found.offset, max(found.offset, end), found)
         else:
             without[tp] = policy
-    for tp, reset_to in reset_positions(consumer, without, beginnings, ends, now_ms).items():
+    reset_to = reset_positions(consumer, without, beginnings, ends, now_ms)
+    for tp, policy in without.items():
         lost, begin, end = committed.get(tp), beginnings[tp], ends[tp]
-        to = reset_to
         if lost is not None:
-            to = position_after_loss(lost.offset, begin, logged.get(tp, end), reset_to)
-            log_loss("committed offset", tp, lost.offset, begin, end, resets[tp], to)
+            to = position_after_loss(tp, lost.offset, begin, logged.get(tp, end), reset_to.get(tp))
+            log_loss("committed offset", tp, lost.offset, begin, end, policy, to)
+        elif tp in reset_to:
+            to = reset_to[tp]
+        else:
+            raise StreamsError(
+                f"no offset is committed for partition {tp.partition} of topic {tp.topic!r}, and its offset reset is "
+                "none: commit one (penstock reset), or give its Consumed another offset reset"
+            )
         starts[tp] = Start(to, max(to, end), lost=lost)
     return starts
 
@@ -68,26 +76,34 @@ def reset_positions(
     ends: Mapping[TopicPartition, int],
     now_ms: int,
 ) -> dict[TopicPartition, int]:
-    """Returns the position of each partition by its reset policy alone. Asks the broker if a policy needs that."""
+    """Returns the position of each partition by its reset policy alone; those whose policy is ``none`` are left out.
+    Asks the broker if a policy needs that."""
     times = {tp: max(0, now_ms - policy.duration_ms) for tp, policy in resets.items() if isinstance(policy, ByDuration)}
     of_times = consumer.fetch_offsets_at(times) if times else {}
     return {
         tp: of_times.get(tp, ends[tp]) if tp in times else ends[tp] if policy == "latest" else beginnings[tp]
         for tp, policy in resets.items()
+        if policy != "none"
     }
 
 
-def position_after_loss(was: int, beginning: int, log_end: int, reset_to: int) -> int:
+def position_after_loss(partition: TopicPartition, was: int, beginning: int, log_end: int, reset_to: int | None) -> int:
     """Returns where to continue after the position ``was``, which the log does not have.
 
     If it is before ``beginning``, retention has deleted records before they were read: continue at ``reset_to``, where
-    the reset policy begins. If it is after ``log_end``, the log has become shorter, and all remaining records were
-    read: continue at its end, as Kafka's consumer continues where the logs diverge (KIP-320).
+    the reset policy begins; None raises StreamsError. If it is after ``log_end``, the log has become shorter, and all
+    remaining records were read: continue at its end, as Kafka's consumer continues where the logs diverge (KIP-320).
     """
     if was > log_end:
         return log_end
     if was >= beginning:
         return was  # the log has grown again meanwhile
+    if reset_to is None:
+        raise StreamsError(
+            f"partition {partition.partition} of topic {partition.topic!r} begins with offset {beginning}: its records "
+            f"from offset {was} on were deleted before they were read, and its offset reset is none. Reset the "
+            "application (penstock reset), or give its Consumed another offset reset"
+        )
     return reset_to
 
 

@@ -57,7 +57,7 @@ class RefusedRecords:
         It fails if no handler could decide otherwise, if a changelog is concerned, whose store would then lose a row
         with the next restore, or if the tasks went back many times without progress.
         """
-        if not self._asks or not refused or not error.late:
+        if not self._asks or not refused or not isinstance(error, RecordRefusedError):
             return None
         changelogs = {log.topic for hosted in tasks for log in hosted.state_manager.program.changelogs.values()}
         if any(record.topic in changelogs for record in refused):

@@ -169,6 +169,31 @@ def test_a_duration_longer_than_the_clock_begins_with_the_first_record(tmp_path:
     assert [record.value for record in rig.broker.records("out")] == [b"FIRST"]
 
 
+def failure_of(rig: Rig) -> str:
+    """Returns the error with which a loop fails at its start."""
+    loop = rig.loop()
+    rig.assign(loop, 1, TaskId(0, 0))
+    settle(loop)
+    return loop.finished.result(0) or "no error"
+
+
+def test_with_no_reset_a_start_needs_a_committed_offset(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pass_through(ps.AutoOffsetReset.none()))
+    rig.write("in", (None, "before", 1), (None, "after", 2))
+    assert "no offset is committed for partition 0 of topic 'in', and its offset reset is none" in failure_of(rig)
+    rig.clients.admin().commit(APPLICATION, {TopicPartition("in", 0): CommittedOffset(1)})
+    rig.running()
+    assert [record.value for record in rig.broker.records("out")] == [b"AFTER"]
+
+
+def test_with_no_reset_a_committed_offset_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pass_through("none"))
+    rig.write("in", *((None, f"v{number}", number + 1) for number in range(4)))
+    rig.clients.admin().commit(APPLICATION, {TopicPartition("in", 0): CommittedOffset(1)})
+    rig.clients.admin().delete_records({TopicPartition("in", 0): 2})
+    assert "begins with offset 2: its records from offset 1 on were deleted" in failure_of(rig)
+
+
 def test_topics_that_are_merged_may_differ_in_their_partitions(tmp_path: Path) -> None:
     builder = ps.StreamsBuilder()
     consumed = ps.Consumed.with_(STRING, STRING)

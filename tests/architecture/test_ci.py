@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.architecture.sources import ROOT
 
-TEXT = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-JOB: dict[str, Any] = yaml.safe_load(TEXT)["jobs"]["test"]
+WORKFLOWS = ROOT / ".github" / "workflows"
+JOB: dict[str, Any] = yaml.safe_load((WORKFLOWS / "ci.yml").read_text())["jobs"]["test"]
 
 
 def test_its_one_command_is_all_of_ci() -> None:
@@ -29,6 +31,20 @@ def test_it_runs_on_the_oldest_and_the_newest_python_that_the_project_names() ->
     assert setup["with"]["python-version"] == "${{ matrix.python }}"
 
 
-def test_it_names_no_host() -> None:
-    assert "://" not in TEXT
-    assert not re.search(r"\b[\w-]+\.(?:com|org|net|io|dev)\b", TEXT)
+@pytest.mark.parametrize("workflow", sorted(WORKFLOWS.glob("*.yml")), ids=lambda file: file.name)
+def test_it_names_no_host(workflow: Path) -> None:
+    text = workflow.read_text()
+    assert "://" not in text
+    assert not re.search(r"\b[\w-]+\.(?:com|org|net|io|dev)\b", text)
+
+
+def test_wheels_are_built_for_every_python_on_both_systems_and_architectures() -> None:
+    job = yaml.safe_load((WORKFLOWS / "wheels.yml").read_text())["jobs"]["wheels"]
+    assert job["strategy"]["matrix"]["machine"] == ["ubuntu-24.04", "ubuntu-24.04-arm", "macos-15", "macos-15-intel"]
+    assert any("-m cibuildwheel" in step.get("run", "") for step in job["steps"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    versions = re.findall(r"Python :: 3\.(\d+)", "\n".join(project["project"]["classifiers"]))
+    settings = project["tool"]["cibuildwheel"]
+    assert settings["build"] == " ".join(f"cp3{version}-*" for version in versions)
+    program = settings["test-command"].removeprefix("python {project}/")
+    assert (ROOT / program).is_file()

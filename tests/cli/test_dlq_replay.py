@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 
+from penstock.cli import dlq_reading
 from penstock.cli.dlq_letters import Filter
 from penstock.cli.dlq_notes import FOREIGN, NO_RECORD, NO_SOURCE, OWN, create_notes_topic, notes_topic, read_notes
 from penstock.cli.dlq_plan import BEFORE, SAME, Plan, Route, gone
@@ -150,6 +152,28 @@ def test_a_replay_whose_transaction_the_broker_has_aborted_writes_its_records_la
         made.run(silent)
     assert (made.written, rig.values("orders")) == (0, [])
     assert replay(rig).letters == 3
+
+
+def test_an_interrupted_replay_forgets_nothing_that_earlier_ones_have_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dlq_reading, "_RECORDS", 1)
+    rig = Rig(orders=1)
+    for number in range(7):
+        rig.put(error_headers(offset=number), value=b"%d" % number, partition=min(number, 1))
+    assert replay(rig).letters == 7
+    rig.put(error_headers(offset=7), value=b"7")
+    made = replayer(rig)
+    times = itertools.count(0.0, 3.0)
+    made.clock = lambda: next(times)  # each letter is committed at once
+
+    def interrupted(now: StepProgress) -> None:
+        if now.done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        made.run(interrupted)
+    assert made.written == 1
+    assert replay(rig).letters == 0
+    assert sorted(rig.values("orders"), key=str) == [b"%d" % number for number in range(8)]
 
 
 def test_of_two_replays_at_a_time_the_second_one_writes_and_the_first_one_fails() -> None:

@@ -82,7 +82,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("running")
 def test_the_tables_show_stores_and_partitions() -> None:
-    done = CliRunner().invoke(app, ["stores", "app"])
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["stores", "app"])
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
     assert lines[2] == ["countries", "key-value", "?", "?", "every", "actor", "countries"]

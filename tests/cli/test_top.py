@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
-from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from penstock.actors.commit_stops import CommitStops
-from penstock.actors.status import StandbyStatus, TaskState
 from penstock.cli.main import app
 from penstock.cli.top import Answer, Asking, Screen
 from penstock.cli.top_frame import frame, plain
@@ -27,21 +23,10 @@ from penstock.cluster.client import control
 from penstock.cluster.ray_cluster import connections
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import TaskId
 from tests.api.test_findings import actor, application, task
+from tests.cli.top_status import STATUS, talk_of_troubles, talk_once_and_die
 from tests.waiting import PATIENCE_S
 
-RESTORING = task(
-    3, state=TaskState.RESTORING, behind_s=None, restore_remaining=300, restore_total=700, restore_rate=25.0
-)
-STATUS = application(
-    actor("one", task(0, 500, 41.2, busy=0.6), task(1, 7, 0.2), busy=0.95, commits=12, commit_stops=CommitStops(
-        minute_p50_ms=1.25, minute_max_ms=30.5
-    )),
-    actor("two", task(2), RESTORING, standbys=(StandbyStatus(TaskId(0, 0), 12), StandbyStatus(TaskId(0, 1), 0))),
-    unhosted={TaskId(0, 4): "two is starting"},
-    http_address="http://127.0.0.1:8080",
-)  # fmt: skip
 TOP = top_of(STATUS)
 
 
@@ -250,24 +235,12 @@ def test_answers_are_taken_until_the_application_has_ended() -> None:
 # ---- the process that asks ----
 
 
-def talk_once_and_die(application: str, to: Connection) -> None:
-    """A process that Ray ends at once, as it does when its cluster is lost."""
-    to.send(("status", STATUS))
-    os._exit(1)
-
-
-def talk_of_troubles(application: str, to: Connection) -> None:
-    for answer in (("unconnected", "no cluster"), ("status", STATUS), ("silent", "restarting"), ("gone", application)):
-        to.send(answer)
-    to.poll(None)
-
-
 def test_another_process_takes_the_place_of_one_that_ray_has_ended() -> None:
     with closing(StatusSource("app", talk_once_and_die)) as source:
-        for _ in range(2):
-            assert answered(source) == STATUS
-            with pytest.raises(SilentError, match="the connection to Ray is lost"):
-                answered(source)
+        assert answered(source) == STATUS
+        with pytest.raises(SilentError, match="the connection to Ray is lost"):
+            answered(source)
+        assert answered(source) == STATUS
 
 
 def test_only_before_the_first_answer_an_application_that_is_not_found_is_an_error() -> None:

@@ -22,7 +22,7 @@ from penstock.cli import main, top
 from penstock.cli.top_source import SilentError
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ApplicationStateError
-from tests.cli.test_top import STATUS
+from tests.cli.top_status import STATUS
 
 folder = Path(sys.argv.pop())
 
@@ -100,6 +100,14 @@ def test_keys_a_resize_and_a_coordinator_that_does_not_answer(tmp_path: Path) ->
         restored(it)
         assert "a line of Ray" not in it.raw
         assert "\x1b[31m" in it.raw, "colours"
+
+
+@pytest.mark.parametrize(("terminal", "draws"), [("xterm", True), ("dumb", False)])
+def test_a_terminal_that_cannot_move_its_cursor_is_not_drawn_on(terminal: str, draws: bool, tmp_path: Path) -> None:
+    program = f"import os; os.environ['TERM'] = {terminal!r}; from penstock.cli.top import can_draw; print(can_draw())"
+    with on_terminal("-c", program, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}) as it:
+        assert it.wait() == 0
+        assert it.lines == [str(draws)]
 
 
 def test_ctrl_c_restores_the_terminal_and_shows_no_traceback(tmp_path: Path) -> None:

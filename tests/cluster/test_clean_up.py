@@ -73,7 +73,7 @@ def test_an_application_that_runs_in_another_process_keeps_its_state(
     monkeypatch.setattr("ray.shutdown", lambda: addresses.append("shutdown"))
     cluster.coordinator = object()
     with pytest.raises(
-        ApplicationStateError, match=r"runn.* in the Ray cluster at here:1 .*stop it with 'penstock stop app'$"
+        ApplicationStateError, match=r"runn.* in the Ray cluster at here:1 .*stop it with 'penstock stop app'(?m:$)"
     ):
         app.clean_up()
     assert addresses == ["here:1", "shutdown"]

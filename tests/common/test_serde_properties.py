@@ -73,8 +73,9 @@ KEYS = {name: SERDES[name] for name in ("string", "bytes", "long", "integer", "d
 
 
 def test_none_was_forgotten() -> None:
-    made = {name for name in vars(ps.Serdes) if not name.startswith("_")}
-    assert {name.partition(" ")[0] for name in SERDES} == made - {"void"}  # which has nothing to give back
+    made = {name for name in dir(ps.Serdes) if not name.startswith("_")}
+    elsewhere = {"void", "avro", "protobuf", "json_schema"}  # it has nothing to give back; tests/registry
+    assert {name.partition(" ")[0] for name in SERDES} == made - elsewhere
 
 
 def same(one: Any, other: Any) -> bool:

@@ -125,7 +125,7 @@ def test_bytes_of_another_length_are_refused_in_a_sentence(serde: str, size: int
 
 @pytest.mark.parametrize(("data", "seen"), [(b"", "none"), (b"\x02", "02"), (b"\x00\x01", "00 01")])
 def test_a_boolean_is_one_byte_0_or_1(data: bytes, seen: str) -> None:
-    with pytest.raises(SerializationError, match=f"^boolean: one byte expected, 0 or 1, {seen} received$"):
+    with pytest.raises(SerializationError, match=f"^boolean: one byte expected, 0 or 1, {seen} received(?m:$)"):
         Serdes.boolean().deserialize(data)
 
 
@@ -192,9 +192,9 @@ def test_an_object_that_the_bytes_cannot_hold_is_refused(serde: str, value: obje
 
 
 def test_void_neither_writes_nor_reads_anything() -> None:
-    with pytest.raises(SerializationError, match=r"^void: only null can be written, not 7$"):
+    with pytest.raises(SerializationError, match=r"^void: only null can be written, not 7(?m:$)"):
         Serdes.void().serialize(7)  # type: ignore[arg-type]  # that is the point
-    with pytest.raises(SerializationError, match=r"^void: null expected, 3 bytes received$"):
+    with pytest.raises(SerializationError, match=r"^void: null expected, 3 bytes received(?m:$)"):
         Serdes.void().deserialize(b"abc")
 
 

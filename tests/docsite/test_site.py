@@ -92,3 +92,23 @@ def test_every_example_is_shown_with_its_purpose_and_its_results(site: Path) -> 
         assert f'href="source/examples/{path.name}.html"' in page
         assert (site / "source" / "examples" / f"{path.name}.html").exists()
     assert page.count("<pre>") >= len(list((ROOT / "examples" / "outputs").glob("*.txt")))
+
+
+def test_every_command_and_every_route_is_in_the_reference(site: Path) -> None:
+    commands = (site / "reference" / "commands.html").read_text()
+    assert {"penstock run", "penstock topic send", "penstock explain"} <= set(
+        re.findall(r"<code>(penstock [a-z -]+)<", commands)
+    )
+    routes = (site / "reference" / "http.html").read_text()
+    assert "GET /v1/applications/{app}/stores/{store}/range" in routes
+
+
+def test_programs_that_read_text_find_every_page(site: Path) -> None:
+    listed = (site / "llms.txt").read_text()
+    links = re.findall(r"^- \[.+?\]\((.+?)\)", listed, re.MULTILINE)
+    assert listed.startswith("# penstock\n\n> ")
+    assert len(links) > 100
+    assert [link for link in links if not (site / link).is_file()] == []
+    whole = (site / "llms-full.txt").read_text()
+    assert "# The first program in five minutes" in whole
+    assert "## MissingTopicError" in whole

@@ -113,7 +113,7 @@ def test_the_answers_of_the_stores_are_those_of_the_page(
 
 
 def test_the_plan_of_the_page_is_the_real_one() -> None:
-    done = CliRunner().invoke(
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(
         commands, ["plan", "examples.tutorial.step_3_window:app", "examples.tutorial.step_4_join:app"]
     )
     assert done.exit_code == 0

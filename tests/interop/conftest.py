@@ -1,4 +1,4 @@
-"""A Ray whose workers find the programs of these tests."""
+"""A Ray whose workers find the programs of these tests, and a JVM."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.java_application import JavaApplication
 from tests.own_ray import own_or_running_ray
 
 
@@ -15,3 +16,10 @@ def ray_cluster() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         yield from own_or_running_ray()
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[JavaApplication]:
+    """A JVM that runs one application at a time."""
+    with JavaApplication() as it:
+        yield it

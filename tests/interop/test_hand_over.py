@@ -16,13 +16,7 @@ from tests.interop.rig import JAVA, PENSTOCK, Shared, parts
 from tests.java import JavaError
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("ray_cluster")]
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaApplication]:
-    with JavaApplication() as it:
-        yield it
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("ray_cluster"), pytest.mark.xdist_group("ray")]
 
 
 @pytest.fixture

@@ -33,36 +33,38 @@ def _each_line_in_each_run() -> Iterator[object]:
 
 
 @pytest.fixture(scope="session")
-def runs(broker: str, tmp_path_factory: pytest.TempPathFactory, ray_cluster: None) -> Iterator[Runs]:
+def runs(broker: str, tmp_path_factory: pytest.TempPathFactory, ray_cluster: None, java: JavaApplication) -> Runs:
     """Returns the differences of each line from a run of Java alone; each run is played when it is first needed."""
-    with JavaApplication() as java:
 
-        def run(paced: bool, name: str, hosts: tuple[str, ...], guarantee: str) -> tuple[Played, set[str]]:
-            cases = [case for of_line in cases_of(_SETS[paced]).values() for case in of_line]
-            short = f"{name}{guarantee[0]}{int(paced)}"
-            shared = Shared(bunch_of(f"io{short}_", cases), broker, f"interop-{short}", java, guarantee)
-            try:
-                for seconds in play(shared, hosts, tmp_path_factory.mktemp(short)):
-                    print(f"{' -> '.join(hosts)}, {guarantee}: a hand-over took {seconds:.1f} s")
-                return Played.of(shared), {text.replace(shared.bunch.name, "") for text in shared.descriptions}
-            finally:
-                shared.close()
+    def run(paced: bool, name: str, hosts: tuple[str, ...], guarantee: str) -> tuple[Played, set[str]]:
+        cases = [case for of_line in cases_of(_SETS[paced]).values() for case in of_line]
+        short = f"{name}{guarantee[0]}{int(paced)}"
+        shared = Shared(bunch_of(f"io{short}_", cases), broker, f"interop-{short}", java, guarantee)
+        try:
+            for seconds in play(shared, hosts, tmp_path_factory.mktemp(short)):
+                print(f"{' -> '.join(hosts)}, {guarantee}: a hand-over took {seconds:.1f} s")
+            return Played.of(shared), {text.replace(shared.bunch.name, "") for text in shared.descriptions}
+        finally:
+            shared.close()
 
-        @cache
-        def alone(paced: bool, guarantee: str) -> tuple[Played, set[str]]:
-            return run(paced, "alone", (JAVA,), guarantee)
+    @cache
+    def alone(paced: bool, guarantee: str) -> tuple[Played, set[str]]:
+        return run(paced, "alone", (JAVA,), guarantee)
 
-        @cache
-        def differences_of(paced: bool, direction: str, guarantee: str) -> dict[str, list[str]]:
-            expected, description = alone(paced, guarantee)
-            played, descriptions = run(paced, f"turn{direction[0]}", DIRECTIONS[direction], guarantee)
-            assert descriptions == description, "both describe the topology by the same text"
-            found = iter(differing(expected, played))
-            return {
-                line: [each for _ in cases for each in next(found)] for line, cases in cases_of(_SETS[paced]).items()
-            }
+    begun: set[tuple[bool, str, str]] = set()
 
-        yield differences_of
+    @cache
+    def differences_of(paced: bool, direction: str, guarantee: str) -> dict[str, list[str]]:
+        key = paced, direction, guarantee
+        assert key not in begun, "this run has failed in the test of another line"
+        begun.add(key)
+        expected, description = alone(paced, guarantee)
+        played, descriptions = run(paced, f"turn{direction[0]}", DIRECTIONS[direction], guarantee)
+        assert descriptions == description, "both describe the topology by the same text"
+        found = iter(differing(expected, played))
+        return {line: [each for _ in cases for each in next(found)] for line, cases in cases_of(_SETS[paced]).items()}
+
+    return differences_of
 
 
 @pytest.mark.parametrize(("paced", "direction", "guarantee", "line"), list(_each_line_in_each_run()))

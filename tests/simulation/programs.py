@@ -25,6 +25,7 @@ from penstock.common.windows import Windowed
 STRING = ps.Serdes.string()
 KEYS = ["a", "b", "c", "d", "e", "f"]
 APPLICATION = "app"
+LETTERS = "dead-letters"
 CHANGES = "changes"
 """The topic in which each key has a few records, and then none any more."""
 SECOND = timedelta(seconds=1)
@@ -64,6 +65,8 @@ class Program:
     joined: tuple[str, ...]
     late: tuple[str, ...]
     global_topics: tuple[str, ...]
+    config: dict[str, Any] = field(default_factory=dict)
+    """Settings that its blocks need."""
 
 
 @dataclass
@@ -79,6 +82,7 @@ class Draft:
     sessions: dict[str, str] = field(default_factory=dict)
     sources: dict[str, Any] = field(default_factory=dict)
     global_topics: list[str] = field(default_factory=list)
+    config: dict[str, Any] = field(default_factory=dict)
 
     def stream(self, topic: str) -> Any:
         if topic not in self.sources:
@@ -324,12 +328,35 @@ def called_twice(draft: Draft, name: str) -> None:
     draft.write_stream(stream.map_values_async(_called, _calls(draft, "key", "partition")), name)
 
 
+class Lettered(ps.LogAndContinue):
+    """Drops bad records with dead letters, without log lines."""
+
+    @override
+    def handle_error(self, context: ps.ErrorHandlerContext, record: Any, error: Exception) -> ps.Response:
+        return ps.Response.resume(context.dead_letter_queue_records(error))
+
+
+def unless_its_letter_is_a(value: str) -> str:
+    if value.endswith("a"):
+        raise ValueError(value)
+    return value
+
+
+def lettered(draft: Draft, name: str) -> None:
+    """Records whose value ends with an a are bad: each has a dead letter, which is its bytes."""
+    draft.write_stream(draft.stream("late").map_values(unless_its_letter_is_a), name)
+    if LETTERS not in draft.streams:
+        draft.streams.append(LETTERS)
+    draft.config |= {"processing.exception.handler": Lettered(), "errors.dead.letter.queue.topic.name": LETTERS}
+
+
 BLOCKS: dict[str, Callable[[Draft, str], None]] = {
     call.__name__: call
     for call in (
         aggregate, repartitioned, windowed, windowed_on_close, suppressed, stream_join, gathered_outer_join,
         stream_table, versioned, latest, expiring, table_join, foreign_key_join, deduplicated, global_join, punctuated,
         called, called_then_windowed, called_behind_table, called_twice,
+        lettered,
     )
 }  # fmt: skip
 
@@ -351,6 +378,7 @@ def program(rng: Random, blocks: tuple[str, ...]) -> Program:
         tuple(topic for topic in ("left", "right") if topic in read),
         tuple(topic for topic in ("late", "late-table", CHANGES) if topic in read),
         tuple(draft.global_topics),
+        draft.config,
     )
 
 

@@ -66,9 +66,10 @@ class Setting:
 def setting_of(seed: int, choice: Choice, faults: Iterable[str]) -> Setting:
     """Follows from ``seed``, except what is chosen. The faults are among those of ``choice``, or else ``faults``."""
     rng, of_checkpoints = Random(f"setting {seed}"), Random(f"checkpoints {seed}")
+    program = program_of(rng, choice.blocks) if choice.blocks else drawn(rng)
     return Setting(
-        program=program_of(rng, choice.blocks) if choice.blocks else drawn(rng),
-        config={**_config(rng), **_checkpoints(of_checkpoints), **dict(choice.config)},
+        program=program,
+        config={**_config(rng), **_checkpoints(of_checkpoints), **program.config, **dict(choice.config)},
         partitions=rng.choice([1, 2, 2, 3]),
         clusters=rng.choice([1, 2]),
         nodes=rng.choice([1, 1, 2, 3]),

@@ -69,6 +69,17 @@ def test_tasks_that_lose_their_disks_begin_with_checkpoints() -> None:
     assert any("files of checkpoints were downloaded" in line for result in played for line in result.trace)
 
 
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_bad_records_have_their_letters_whatever_is_killed(guarantee: str) -> None:
+    choice = Choice(
+        config=(("processing.guarantee", guarantee),),
+        blocks=("lettered", "aggregate"),
+        faults=("kill_an_actor", "abort_transactions", "rebalance"),
+    )
+    played = [play(seed, choice) for seed in range(3)]
+    assert [result.violation for result in played] == [None] * 3
+
+
 @pytest.mark.parametrize("mistake", [pytest.param(each, marks=_marks(each)) for each in FOUND_FAST])
 def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MISTAKES[mistake].plant(monkeypatch.setattr)

@@ -51,6 +51,32 @@ def _streamed(table: ps.KTable[ps.Windowed[str], int], topic: str) -> None:
     table.to_stream().filter_not(_is_windowed_flush).map(_as_text).to(topic, ps.Produced.with_(STRING, INTEGER))
 
 
+def _derived(
+    max_table: ps.KTable[str, int],
+    min_table: ps.KTable[str, int],
+    sum_table: ps.KTable[str, int],
+    cnt_table: ps.KTable[str, int],
+) -> None:
+    """Adds the topics that are made of these tables: ``dif``, ``avg`` and ``tagg``."""
+    max_table.join(min_table, lambda largest, least: largest - least).to_stream().filter_not(_is_flush).to(
+        "dif", ps.Produced.with_(STRING, INTEGER)
+    )
+    sum_table.join(cnt_table, lambda sum_, count: sum_ / count).to_stream().filter_not(_is_flush).to(
+        "avg", ps.Produced.with_(STRING, DOUBLE)
+    )
+
+    cnt_table.group_by(
+        lambda key, value: (None if value is None else str(value), 1), ps.Grouped.with_(STRING, LONG)
+    ).aggregate(
+        lambda: 0,
+        lambda key, value, aggregate: aggregate + value,
+        lambda key, value, aggregate: aggregate - value,
+        ps.Materialized.as_(ps.Stores.in_memory_key_value_store("cntByCnt"))
+        .with_key_serde(STRING)
+        .with_value_serde(LONG),
+    ).to_stream().to("tagg", ps.Produced.with_(STRING, LONG))
+
+
 def smoke() -> ps.Topology:
     """Returns the topology of ``SmokeTestClient``."""
     builder = ps.StreamsBuilder()
@@ -101,23 +127,7 @@ def smoke() -> ps.Topology:
     cnt_table = builder.table("cnt", ps.Consumed.with_(STRING, LONG), ps.Materialized.as_("cntStoreName"))
     cnt_table.to_stream().process(_Ignores)
 
-    max_table.join(min_table, lambda largest, least: largest - least).to_stream().filter_not(_is_flush).to(
-        "dif", ps.Produced.with_(STRING, INTEGER)
-    )
-    sum_table.join(cnt_table, lambda sum_, count: sum_ / count).to_stream().filter_not(_is_flush).to(
-        "avg", ps.Produced.with_(STRING, DOUBLE)
-    )
-
-    cnt_table.group_by(
-        lambda key, value: (None if value is None else str(value), 1), ps.Grouped.with_(STRING, LONG)
-    ).aggregate(
-        lambda: 0,
-        lambda key, value, aggregate: aggregate + value,
-        lambda key, value, aggregate: aggregate - value,
-        ps.Materialized.as_(ps.Stores.in_memory_key_value_store("cntByCnt"))
-        .with_key_serde(STRING)
-        .with_value_serde(LONG),
-    ).to_stream().to("tagg", ps.Produced.with_(STRING, LONG))
+    _derived(max_table, min_table, sum_table, cnt_table)
     return builder.build()
 
 

@@ -226,6 +226,20 @@ def test_a_production_handler_drops_the_result_only(origin: ps.SerializationExce
     assert (bench.dropped, bench.offset("in")) == (1, 8)
 
 
+def test_a_refusal_that_arrives_while_a_letter_is_sent_is_not_that_of_the_letter() -> None:
+    bench, earlier = copying(), ProductionError("too large", topic="out")
+    earlier.late = True
+
+    def send(*_: Any) -> None:
+        raise earlier
+
+    bench.state_manager.context.failures.send = send
+    bench.add("in", ("b", b"bad", 10))
+    with pytest.raises(ProductionError) as raised:
+        bench.run()
+    assert raised.value is earlier
+
+
 def test_a_retry_of_what_cannot_pass_counts_as_fail() -> None:
     class Stubborn(ps.ProcessingExceptionHandler):
         def handle_error(self, context: Any, record: Any, error: Exception) -> ps.Response:

@@ -20,7 +20,7 @@ NO_TIMES: list[tuple[Any, type[Exception], str]] = [
     (1 << 63, ValueError, "is too large: 9223372036854775808 ms"),
 ]
 no_times = pytest.mark.parametrize(("time", "kind", "why"), NO_TIMES, ids=[str(time) for time, _, _ in NO_TIMES])
-WHERE = r"operator KSTREAM-PROCESS\w+-\d+; topic in, partition 0, offset 0; key 'k'\]$"
+WHERE = r"operator KSTREAM-PROCESS\w+-\d+; topic in, partition 0, offset 0; key 'k'\](?m:$)"
 
 
 class Calling(ps.Processor[str, int, str, int]):

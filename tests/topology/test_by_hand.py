@@ -54,7 +54,10 @@ def refused() -> Iterator[tuple[Program, str]]:
     yield lambda t: t.add_source("", "x"), "a node's name must be a string that is not empty, not ''"
     yield lambda t: t.add_source("C", ""), "illegal topic ''"
     yield lambda t: t.add_source("C", "x", key_serde=anything), "key_serde must be a Serde"
-    yield lambda t: t.add_source("C", "x", offset_reset=anything), "offset_reset must be 'earliest', 'latest' or Auto"
+    yield (
+        lambda t: t.add_source("C", "x", offset_reset=anything),
+        "offset_reset must be 'earliest', 'latest', 'none' or Auto",
+    )
     yield lambda t: t.add_source("C", "x", timestamp_extractor=anything), "timestamp_extractor must be callable"
     yield lambda t: t.add_processor("C", Pass, "D"), "parent 'D' of 'C' does not exist: add a node after its parents"
     yield lambda t: t.add_processor("C", Pass, "C"), "'C' cannot be a parent of itself: no record may go in a circle"

@@ -85,7 +85,7 @@ def test_the_longest_name_is_249_characters() -> None:
         (lambda: ps.Materialized.with_(None, WRONG), "Materialized: value_serde must be a Serde"),
         (
             lambda: ps.Consumed.with_(offset_reset=WRONG),
-            r"'earliest', 'latest' or AutoOffsetReset.by_duration\(…\), not 'wrong'",
+            r"'earliest', 'latest', 'none' or AutoOffsetReset.by_duration\(…\), not 'wrong'",
         ),
         (lambda: ps.Repartitioned.as_("r").with_number_of_partitions(0), "at least 1, not 0"),
         (lambda: ps.Produced.with_(partitioner=WRONG), "Produced: partitioner must be callable"),

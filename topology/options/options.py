@@ -70,9 +70,10 @@ class Consumed(Generic[K, V]):
         check_serdes(self, "key_serde", "value_serde")
         if self.timestamp_extractor is not None:
             checked_function(self.timestamp_extractor, "Consumed: timestamp_extractor", *EXTRACTOR_PARAMETERS)
-        if not isinstance(self.offset_reset, ByDuration) and self.offset_reset not in (None, "earliest", "latest"):
+        named = None, "earliest", "latest", "none"
+        if not isinstance(self.offset_reset, ByDuration) and self.offset_reset not in named:
             raise TopologyError(
-                "Consumed: offset_reset must be 'earliest', 'latest' or AutoOffsetReset.by_duration(…), not "
+                "Consumed: offset_reset must be 'earliest', 'latest', 'none' or AutoOffsetReset.by_duration(…), not "
                 f"{self.offset_reset!r}"
             )
         check_name(self.name)
@@ -112,7 +113,7 @@ class Consumed(Generic[K, V]):
 
     def with_offset_reset_policy(self, offset_reset: OffsetReset) -> Consumed[K, V]:
         """Returns a copy that begins at ``earliest`` or ``latest``, or as
-        :meth:`~penstock.AutoOffsetReset.by_duration` says, if no offset is committed."""
+        :meth:`~penstock.AutoOffsetReset.by_duration` says, if no offset is committed; with ``none`` it fails then."""
         return replace(self, offset_reset=offset_reset)
 
     def with_name(self, name: str) -> Consumed[K, V]:
