@@ -62,6 +62,10 @@ class StreamLoop:
 
     ``finished`` gets None after a stop, or the text of the error that ended the loop. No change of a task that failed
     is committed after its last good commit.
+
+    ``slot`` and ``process_id``: exactly once, the parts of the ``transactional.id`` that no other actor in this Ray
+    cluster has, and no other cluster of the application. The loop writes only while ``lease`` lasts. ``calls`` makes
+    what runs the calls out of its tasks, from a function that wakes the loop.
     """
 
     def __init__(
@@ -78,8 +82,6 @@ class StreamLoop:
         lease: Lease,
         calls: Callable[[Callable[[], None]], CallHost] = LiveCalls,
     ) -> None:
-        """``slot`` and ``process_id``: exactly once, the parts of the ``transactional.id`` that no other actor in this
-        Ray cluster has, and no other cluster of the application. The loop writes only while ``lease`` lasts."""
         self.finished: Future[str | None] = Future()
         self._actor_id, self._node_id, self._slot = actor_id, node_id, slot
         self._clock: Clock = clock or SystemClock()
