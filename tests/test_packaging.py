@@ -26,7 +26,7 @@ for name in sys.argv[1:]:
 print(penstock.__file__)
 """
 
-PROGRAM = ROOT / "tests" / "installed_program.py"
+PROGRAM = ROOT / "requirements" / "installed_program.py"
 
 MODULES: list[str] = runpy.run_path(str(ROOT / "requirements" / "install.py"))["MODULES"]
 
