@@ -73,6 +73,7 @@ class Plan:
     """
 
     route: Route
+    limit: int | None = None
     read: int = 0
     matching: int = 0
     written: Counter[str] = field(default_factory=Counter)
@@ -82,6 +83,8 @@ class Plan:
     moved: int = 0
     elsewhere: int = 0
     ends: dict[int, int] = field(default_factory=dict)
+    is_full: bool = False
+    """True if it has as many letters as ``limit`` allows."""
     replayed: set[int] = field(default_factory=set)
     """The records that earlier replays wrote, by :attr:`~penstock.cli.dlq_letters.Letter.record_id`."""
     _planned: dict[int, str] = field(default_factory=dict)
@@ -95,12 +98,17 @@ class Plan:
     def take(self, letter: Letter, replay: Replay, notes: Notes) -> None:
         """Count the next letter."""
         self.read += 1
-        self.ends[letter.partition] = letter.offset + 1
         before = notes.has_replayed(letter, self.route.to)
         if before:
             self._take_replayed(letter.record_id)
-        if not replay.filter.matches(letter):
-            return
+        if self.is_full:
+            return  # a later letter may show that a record was replayed
+        self.ends[letter.partition] = letter.offset + 1
+        if replay.filter.matches(letter):
+            self._take_selected(letter, before=before)
+            self.is_full = self.letters == self.limit
+
+    def _take_selected(self, letter: Letter, *, before: bool) -> None:
         self.matching += 1
         to = self.route.destination(letter)
         if isinstance(to, str):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -55,14 +54,11 @@ class Planned(NamedTuple):
 def plan_replay(letters: Letters, route: Route, selected: Filter, limit: int | None, progress: Progress) -> Planned:
     """Returns what a replay of ``letters`` would do. ``limit``: the number of letters after which it ends."""
     notes = read_notes(letters.clients, route.dead_letter_topic)
-    plan, replay = Plan(route), Replay(selected, route.to, (), notes.topic_id)
-    with closing(letters.read("reading the letters", progress)) as found:
-        for letter in found:
-            plan.take(letter, replay, notes)
-            if plan.letters == limit:
-                break
-        else:
-            plan.ends = {at.partition: offsets.end for at, offsets in letters.ranges.items()}
+    plan, replay = Plan(route, limit), Replay(selected, route.to, (), notes.topic_id)
+    for letter in letters.read("reading the letters", progress):
+        plan.take(letter, replay, notes)
+    if not plan.is_full:
+        plan.ends = {at.partition: offsets.end for at, offsets in letters.ranges.items()}
     ranges = {
         at: OffsetRange(offsets.begin, plan.ends.get(at.partition, offsets.begin))
         for at, offsets in letters.ranges.items()

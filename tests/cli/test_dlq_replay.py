@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from penstock.kafka.contracts import TransactionAbortedError
 from penstock.pipeline.backfill.progress import StepProgress
 from penstock.testing.fake_broker import FakeRecord
 from tests.cli.letters import DLQ, Rig, error_headers
+from tests.tiers import examples
 
 
 def silent(_: StepProgress) -> None:
@@ -370,3 +373,64 @@ def test_a_pace_spreads_records_evenly_and_does_not_make_up_for_lost_time() -> N
     now[0] = 50.0
     assert [round(pace.wait_s(), 3) for _ in range(2)] == [0.0, 0.1]
     assert [Pace(None, lambda: now[0]).wait_s() for _ in range(3)] == [0.0] * 3
+
+
+class Interruptions:
+    """Ends a replay at a random call: by Ctrl-C, by a broker that loses an answer, or by another replay."""
+
+    def __init__(self, rng: random.Random, rig: Rig) -> None:
+        self._rng, self._rig = rng, rig
+        self._calls = rng.choice([None, rng.randrange(40)])
+        self.now = 0.0
+
+    def clock(self) -> float:
+        self.now += self._rng.choice([0.0, 0.1, 3.0])
+        if self._calls is not None:
+            self._calls -= 1
+            if self._calls == 0:
+                self._interrupt()
+        return self.now
+
+    def _interrupt(self) -> None:
+        match self._rng.randrange(4):
+            case 0:
+                raise KeyboardInterrupt
+            case 1:
+                self._rig.broker.loses_answers = True
+            case 2:
+                self._rig.broker.expire_transactions()
+            case _:
+                replayer(self._rig, random_filter(self._rng)).run(silent)
+
+
+def random_filter(rng: random.Random) -> Filter:
+    fields: dict[str, Any] = {
+        "exceptions": ("A",), "topics": ("orders",), "since": 3, "until": 7, "contains": "1", "partitions": (0,),
+    }  # fmt: skip
+    return Filter(**{name: fields[name] for name in rng.sample(sorted(fields), rng.choice([0, 0, 1, 2]))})
+
+
+@pytest.mark.parametrize("number", range(examples(40)))
+def test_each_record_is_replayed_once_whatever_happens(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    rng = random.Random(seed)
+    monkeypatch.setattr(dlq_reading, "_RECORDS", rng.choice([1, 2, 1000]))
+    rig = Rig(orders=3, other=1)
+    written: set[bytes] = set()
+    for _ in range(rng.randrange(2, 8)):
+        for _ in range(rng.randrange(6)):
+            topic, value = rng.choice(["orders", "other"]), b"%d" % rng.randrange(30)
+            headers = error_headers(topic, int(value) % 3, int(value), rng.choice("AB"))
+            rig.put(headers, value=topic.encode() + value, timestamp=rng.randrange(1, 10), partition=rng.randrange(2))
+            written.add(topic.encode() + value)
+        made = replayer(rig, random_filter(rng), limit=rng.choice([None, None, 1, 3]))
+        ended = Interruptions(rng, rig)
+        made.clock, made.rate, made.wait = ended.clock, rng.choice([None, 1.0]), lambda _: None
+        with suppress(KeyboardInterrupt, StreamsError):
+            made.run(silent)
+        rig.broker.loses_answers = False
+    last = replayer(rig)
+    last.run(silent)
+    found = [each or b"" for each in rig.values("orders") + rig.values("other")]
+    assert sorted(found) == sorted(written)
