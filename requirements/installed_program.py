@@ -1,7 +1,7 @@
 """Runs a program with the penstock that is installed: prints its counts, and how many compiled modules there are.
 
 ``python requirements/installed_program.py`` fails unless every module of ``pyproject.toml`` is compiled. It tests
-wheels where pytest is not installed. It is not in ``tests/``, whose folder ``types`` would hide Python's module of that name.
+wheels where pytest is not installed. It is not in ``tests/``, whose folder ``types`` would hide Python's own ``types``.
 """
 
 from __future__ import annotations
