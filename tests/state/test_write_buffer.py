@@ -75,6 +75,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
         for update in updates:
             self.put_one(*update)
 
+    @precondition(lambda self: self.steps is None)
     @rule(key=KEYS, value=st.sampled_from(["xx", "yy"]), timestamp=TIMES)
     def write_directly(self, key: bytes, value: str, timestamp: int) -> None:
         if self.buffer.takes_direct_writes:
