@@ -198,7 +198,8 @@ def counts(python: Path, folder: Path) -> str:
 
 
 def modules(wheel: Path) -> set[str]:
-    return {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("penstock/")}
+    names = zipfile.ZipFile(wheel).namelist()
+    return {name for name in names if name.startswith("penstock/") and not name.endswith("/")}
 
 
 def install(python: Path, *what: str | Path, cwd: Path, **environment: str) -> None:

@@ -31,7 +31,7 @@ def on(broker: str, example: ps.KafkaStreams, state_dir: Path, **more: Any) -> p
     return ps.KafkaStreams(
         example.topology,
         {
-            "application.id": example.application_id,
+            "application.id": f"live-{example.application_id}",
             "bootstrap.servers": broker,
             "state.dir": state_dir,
             "commit.interval.ms": 200,
@@ -48,6 +48,10 @@ def service(
     monkeypatch.setattr(word_service, "app", on(broker, word_count.app, tmp_path, **{"application.server": ""}))
     with TestClient(word_service.service) as client:
         yield client
+    # Other tests make topics of these names on the same broker.
+    admin = clients.admin()
+    admin.delete_topics(["lines", "word-counts"])
+    eventually(lambda: {"lines", "word-counts"}.isdisjoint(admin.topics()), "the topics are deleted")
 
 
 def test_the_service_answers_from_the_state_of_its_application(service: TestClient, clients: ConfluentClients) -> None:
