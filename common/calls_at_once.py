@@ -139,3 +139,8 @@ def is_awaited(function: Callable[..., Any]) -> bool:
     while hasattr(function, "func") and not inspect.iscoroutinefunction(function):
         function = function.func  # a partial
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def is_remote(function: Callable[..., Any]) -> bool:
+    """Returns True if ``function`` starts a method of a Ray actor, and so returns at once."""
+    return getattr(function, "__name__", "") == "remote" or hasattr(function, "remote")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from penstock.actors.calls.call_threads import CallThreads
-from penstock.common.calls_at_once import is_awaited
+from penstock.common.calls_at_once import is_awaited, is_remote
 from penstock.tasks.contracts import Call, CallRunner, Finished
 
 _END_WITHIN_S = 1.0
@@ -113,8 +113,8 @@ class _LiveRunner:
         function = call.function
         kind = self._kinds.get(id(function))
         if kind is None:  # functions are those of operators, which live as long as the task
-            remote = getattr(function, "__name__", "") == "remote" or hasattr(function, "remote")
-            kind = self._kinds[id(function)] = _AWAITED if remote or is_awaited(function) else _THREAD
+            awaited = is_remote(function) or is_awaited(function)
+            kind = self._kinds[id(function)] = _AWAITED if awaited else _THREAD
         return kind == _AWAITED
 
     def cancel(self, calls: Iterable[Call]) -> None:

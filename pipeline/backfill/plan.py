@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from penstock.common.calls_at_once import is_remote
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import CommittedOffset, TopicPartition
@@ -20,7 +21,9 @@ from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.kafka_history import kafka_ranges
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.cycle_pass import MOST_TOPICS, CyclePass
+from penstock.tasks.calls.order import unwrapped
 from penstock.tasks.program import Changelog, TaskProgram
+from penstock.topology.physical.operators.calls import CallOperator
 from penstock.topology.physical.task_plan import SubtopologyTasks
 from penstock.topology.physical.topic_plan import TopicPlan
 from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, internal_topic
@@ -152,11 +155,23 @@ def refuse_if_moved(config: StreamsConfig, admin: Admin, plan: BackfillPlan) -> 
         )
 
 
+def _refuse_calls_to_ray(topology: Topology) -> None:
+    for node in (node for sub in topology.subtopologies for node in sub.nodes):
+        operator = unwrapped(node)
+        if isinstance(operator, CallOperator) and any(is_remote(each.function) for each in operator.functions):
+            raise ConfigError(
+                f"operator {node.name} calls a method of a Ray actor, and Spark's executors are outside Ray: for a "
+                f"backfill or an audit, give {operator.call} a coroutine function or a plain function that does the "
+                "same work"
+            )
+
+
 def stage_shapes(
     topology: Topology, config: StreamsConfig, topics: TopicPlan, counts: TopicCounts, in_passes: bool = True
 ) -> list[Stage]:
     """Returns the stages of a topology in the order in which they run, without any offsets. ``in_passes``: cycles run
-    in passes, if they can."""
+    in passes, if they can. Raises ConfigError if Spark's executors cannot run the topology."""
+    _refuse_calls_to_ray(topology)
     tasks = {sub.id: sub for sub in topics.tasks.subtopologies}
 
     def prefixed(names: Iterable[str]) -> frozenset[str]:
