@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
 from datetime import datetime
 from functools import cached_property
 from io import BytesIO
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import msgspec.inspect as types
-from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro import parse_schema
+from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
-from fastavro.validation import ValidationError, validate
+from fastavro.validation import ValidationError
 from typing_extensions import override
 
 from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.shown import shown_with_type
 from penstock.common.typed_json import classes_of, name_of, parts_of, written_number
 from penstock.registry.avro_evolution import conflicts
+from penstock.registry.avro_nesting import check_arrays, codec, has_ints, is_recursive
 from penstock.registry.avro_types import KEPT, schema_of
 from penstock.registry.contracts import Format, Reference, RegisteredSchema, Schema
 from penstock.registry.generic_record import GenericRecord
@@ -34,6 +36,9 @@ _FLAT = (
     types.DateType, types.TimeType,
 )  # fmt: skip
 _KEPT = (types.BytesType, types.DateTimeType, types.DateType, types.TimeType, types.UUIDType, types.DecimalType)
+_TOP = "top"
+_REFUSED = (ValidationError, ValueError, TypeError, OverflowError, KeyError, AttributeError, RecursionError)
+"""The errors of fastavro for a value that it cannot write."""
 _NOT_COMPARED = frozenset({"doc", "aliases", "default", "__fastavro_parsed__", "__named_schemas"})
 
 
@@ -85,16 +90,19 @@ class AvroFormat(Format):
         if writer.type != "AVRO":
             raise SerializationError(f"the record was written as {writer.type}, and is read as Avro")
         texts = _referred(writer, referred)
-        parsed, own = _parsed(writer.text, texts), None
+        parsed, own, found = _parsed(writer.text, texts), None, list[str]()
         if self.text is not None:
-            if found := conflicts(self.text, writer.text, texts):
-                raise SerializationError("; ".join(found))
-            own = _parsed(self.text)
-            if _compared(own) == _compared(parsed):
+            found = conflicts(self.text, writer.text, texts)
+            if found and (always := conflicts(self.text, writer.text, texts, of_every_record=True)):
+                raise SerializationError("; ".join(always))
+            own = _parsed(self.text, top=parsed.top)
+            parsed = parsed if parsed.top or not own.top else _parsed(writer.text, texts, top=True)
+            if _compared(own.schema) == _compared(parsed.schema):
                 own = None  # reads twice as fast
+        reading = _Reading(parsed, own, "; ".join(found))
         if self.kind is not None:
-            return _typed_reader(parsed, own, self.kind)
-        return _generic_reader(parsed, own, writer if self.text is None else None)
+            return _typed_reader(reading, self.kind)
+        return _generic_reader(reading, writer if self.text is None else None)
 
     @override
     def writer(self, schema: Schema, head: bytes, referred: Referred) -> Callable[[Any], bytes]:
@@ -122,22 +130,49 @@ def avro_format(kind: Any, schema: str | Mapping[str, Any] | None) -> AvroFormat
 
 
 def _referred(schema: Schema, referred: Referred) -> list[str]:
-    """Returns the schemas that ``schema`` refers to, each after those that it refers to itself."""
-    texts: list[str] = []
-    for reference in schema.references:
-        found = referred(reference)
-        texts += [*_referred(found, referred), found.text]
-    return list(dict.fromkeys(texts))
+    """Returns the schemas that ``schema`` refers to, each once, and after those that it refers to itself."""
+    texts: dict[Reference, str] = {}
+    begun: set[Reference] = set()
+
+    def add(references: tuple[Reference, ...]) -> None:
+        for reference in references:
+            if reference not in begun:
+                begun.add(reference)
+                found = referred(reference)
+                add(found.references)
+                texts[reference] = found.text
+
+    add(schema.references)
+    return list(dict.fromkeys(texts.values()))
 
 
-def _parsed(text: str, referred: list[str] | None = None) -> Any:
+class _Parsed(NamedTuple):
+    """A schema as fastavro has it.
+
+    ``top``: it is the type of the one field of a record, which has the same bytes. Otherwise fastavro would parse a
+    union again for each record, and would not know the types that it refers to.
+    """
+
+    schema: Any
+    top: bool
+    recursive: bool
+    has_ints: bool
+
+
+def _parsed(text: str, referred: Iterable[str] = (), top: bool = False) -> _Parsed:
     named: dict[str, Any] = {}
     try:
-        for each in referred or ():
+        for each in referred:
             parse_schema(json.loads(each), named_schemas=named)
-        return parse_schema(json.loads(text), named_schemas=named)
-    except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError) as error:
+        given = json.loads(text)
+        top = top or isinstance(given, list) or (isinstance(given, str) and given in named)
+        if top:
+            given = {"type": "record", "name": _TOP, "fields": [{"name": _TOP, "type": given}]}
+        schema = parse_schema(given, named_schemas=named)
+    except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, RecursionError) as error:
         raise SerializationError(f"the registry's schema is no Avro schema: {type(error).__name__}: {error}") from error
+    check_arrays(schema, named)
+    return _Parsed(schema, top, is_recursive(named), has_ints(schema, named))
 
 
 def _compared(parsed: Any) -> Any:
@@ -149,61 +184,92 @@ def _compared(parsed: Any) -> Any:
 # ---- reading ----
 
 
-def _generic_reader(parsed: Any, own: Any, writer: Schema | None) -> Callable[[bytes], Any]:
+class _Reading(NamedTuple):
+    """The schema by which records were written, the program's own if it differs, and why the program's own cannot read
+    some of the records."""
+
+    written: _Parsed
+    own: _Parsed | None
+    conflicts: str
+
+    @property
+    def decode(self) -> Callable[..., Any]:
+        """fastavro's function."""
+        return codec(self.written.recursive or (self.own is not None and self.own.recursive)).read
+
+    def broken(self, error: Exception) -> SerializationError:
+        """Returns the error for what fastavro raises, which may be anything."""
+        if isinstance(error, SchemaResolutionError):
+            return SerializationError(self.conflicts or str(error))
+        return SerializationError(f"the bytes are no record of that schema: {type(error).__name__}: {error}")
+
+
+def _generic_reader(reading: _Reading, writer: Schema | None) -> Callable[[bytes], Any]:
     """``writer`` is the schema that a record remembers; None: it is to be written by another one."""
+    decode, broken, top = reading.decode, reading.broken, reading.written.top
+    written, own = reading.written.schema, reading.own and reading.own.schema
 
     def read(data: bytes) -> Any:
         source = BytesIO(data)
         source.seek(_HEAD)
         try:
-            found = schemaless_reader(source, parsed, own)
-        except Exception as error:  # whatever fastavro raises for broken bytes
-            raise _broken(error) from error
-        return GenericRecord(found, writer) if writer is not None and type(found) is dict else found
+            # Of a union of records, also the name: two of them may have the same fields.
+            found = decode(source, written, own, return_record_name=True, return_record_name_override=True)
+        except Exception as error:
+            raise broken(error) from error
+        name, fields = None, found[_TOP] if top else found
+        if writer is None:
+            return fields
+        if top and type(fields) is tuple:
+            name, fields = fields
+        return GenericRecord(fields, writer, name) if type(fields) is dict else fields
 
     return read
 
 
-def _typed_reader(parsed: Any, own: Any, kind: Any) -> Callable[[bytes], Any]:
-    convert, decode, options = msgspec.convert, schemaless_reader, _options(kind)
-    plain = not options  # an option that is not needed costs time
+def _typed_reader(reading: _Reading, kind: Any) -> Callable[[bytes], Any]:
+    convert, decode, broken, options = msgspec.convert, reading.decode, reading.broken, _options(kind)
+    written, own, top = reading.written.schema, reading.own and reading.own.schema, reading.written.top
+    plain = not options and not top  # an option that is not needed costs time
 
     def read(data: bytes) -> Any:
         try:
-            found = decode(BytesIO(data[_HEAD:]), parsed, own)
-            return convert(found, kind) if plain else convert(found, kind, **options)
+            found = decode(BytesIO(data[_HEAD:]), written, own)
+            return convert(found, kind) if plain else convert(found[_TOP] if top else found, kind, **options)
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
-        except Exception as error:  # as above
-            raise _broken(error) from error
+        except Exception as error:
+            raise broken(error) from error
 
     return read
-
-
-def _broken(error: Exception) -> SerializationError:
-    return SerializationError(f"the bytes are no record of that schema: {type(error).__name__}: {error}")
 
 
 # ---- writing ----
 
 
-def _generic_writer(parsed: Any, head: bytes) -> Callable[[Any], bytes]:
+def _generic_writer(parsed: _Parsed, head: bytes) -> Callable[[Any], bytes]:
+    (_, encode, validate), schema, top = codec(parsed.recursive), parsed.schema, parsed.top
+
     def write(value: Any) -> bytes:
         target = BytesIO()
         target.write(head)
         try:
+            if top:
+                named = isinstance(value, GenericRecord) and value.name is not None
+                value = {_TOP: (value.name, value) if named else value}
             # fastavro's writer cuts 1.5 to 1 for a long, and writes "no" as true.
-            validate(value, parsed)
-            schemaless_writer(target, parsed, value)
-        except (ValidationError, ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
+            validate(value, schema)
+            encode(target, schema, value)
+        except _REFUSED as error:
             raise SerializationError(f"{type(error).__name__}: {error}") from error
         return target.getvalue()
 
     return write
 
 
-def _typed_writer(parsed: Any, head: bytes, kind: Any) -> Callable[[Any], bytes]:
-    fields, values, encode = _fields_of(kind), _flat_values(kind), schemaless_writer
+def _typed_writer(parsed: _Parsed, head: bytes, kind: Any) -> Callable[[Any], bytes]:
+    fields, values, encode = _fields_of(kind), _flat_values(kind), codec(parsed.recursive).write
+    schema, trusted = parsed.schema, not parsed.top and not parsed.has_ints
     known: set[tuple[type, ...]] = set()
     """Combinations of types of flat fields that were checked once."""
 
@@ -215,16 +281,29 @@ def _typed_writer(parsed: Any, head: bytes, kind: Any) -> Callable[[Any], bytes]
                 known.add(seen)
         return made
 
+    def made_of(value: Any) -> Any:
+        if values is not None and type(value) is kind and tuple(map(type, values(value))) in known:
+            return value.__dict__
+        return checked(value)
+
+    def carefully(value: Any) -> Any:
+        """fastavro writes any number as an int, which takes four bytes: Java could not read it."""
+        made = {_TOP: made_of(value)} if parsed.top else made_of(value)
+        codec(parsed.recursive).validate(made, schema)
+        return made
+
     def write(value: Any) -> bytes:
         target = BytesIO()
         try:
-            if values is not None and type(value) is kind and tuple(map(type, values(value))) in known:
-                encode(target, parsed, value.__dict__)
+            if not trusted:
+                encode(target, schema, carefully(value))
+            elif values is not None and type(value) is kind and tuple(map(type, values(value))) in known:
+                encode(target, schema, value.__dict__)
             else:
-                encode(target, parsed, checked(value))
+                encode(target, schema, checked(value))
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
-        except (ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
+        except _REFUSED as error:
             raise SerializationError(f"{type(error).__name__}: {error}") from error
         return head + target.getvalue()
 

@@ -28,15 +28,18 @@ def checked(text: str) -> Any:
         raise SchemaRefusedError(f"no Avro schema: {type(error).__name__}: {error}") from error
 
 
-def conflicts(reader: str, writer: str, referred: Iterable[str] = ()) -> list[str]:
+def conflicts(reader: str, writer: str, referred: Iterable[str] = (), *, of_every_record: bool = False) -> list[str]:
     """Returns why ``reader`` cannot read what ``writer`` has written. ``referred``: schemas of types that either
-    names, without defining them."""
+    names, without defining them. ``of_every_record``: only what no record is without. Of a union, and of an
+    enumeration, a record has one value, and that may be one that the reader can read."""
     known = _Names()
     for text in referred:
         known.define(json.loads(text), "")
     one, other = _Names(known.types), _Names(known.types)
     found: list[str] = []
-    _Resolution(one, other, found).compare(one.define(json.loads(reader), ""), other.define(json.loads(writer), ""), "")
+    _Resolution(one, other, found, of_every_record).compare(
+        one.define(json.loads(reader), ""), other.define(json.loads(writer), ""), ""
+    )
     return found
 
 
@@ -71,7 +74,8 @@ class _Names:
 
 
 class _Resolution:
-    def __init__(self, readers: _Names, writers: _Names, found: list[str]) -> None:
+    def __init__(self, readers: _Names, writers: _Names, found: list[str], of_every_record: bool) -> None:
+        self._of_every_record = of_every_record
         self._readers = readers
         self._writers = writers
         self._found = found
@@ -80,6 +84,8 @@ class _Resolution:
     def compare(self, reader: Any, writer: Any, path: str) -> None:
         reader, writer = self._readers.found(reader), self._writers.found(writer)
         if isinstance(writer, list):
+            if self._of_every_record and any(self._fits(reader, each, path) for each in writer):
+                return
             for each in writer:
                 self.compare(reader, each, path)
         elif isinstance(reader, list):
@@ -96,7 +102,7 @@ class _Resolution:
             self._compare_named(reader, writer, path or _short(reader["name"]))
 
     def _fits(self, reader: Any, writer: Any, path: str) -> bool:
-        trial = _Resolution(self._readers, self._writers, [])
+        trial = _Resolution(self._readers, self._writers, [], self._of_every_record)
         trial._compared = set(self._compared)
         trial.compare(reader, writer, path)
         return not trial._found
@@ -113,7 +119,8 @@ class _Resolution:
             )
         elif reader["type"] == "enum":
             unknown = [each for each in writer["symbols"] if each not in reader["symbols"]]
-            if unknown and "default" not in reader:
+            some = self._of_every_record and len(unknown) < len(writer["symbols"])
+            if unknown and "default" not in reader and not some:
                 self._found.append(f"{path}: the reader has no symbol {', '.join(unknown)}, and no default")
         elif "fields" in reader:
             for each in reader["fields"]:

@@ -10,6 +10,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Hashable
+from copy import copy
 from functools import cache
 from time import monotonic
 from typing import Any, TypeVar, cast
@@ -23,6 +24,8 @@ from penstock.registry.settings import RegistrySettings
 T = TypeVar("T")
 _MISSING_S = 10.0
 """Seconds until the registry is asked again for what it does not have."""
+_MOST_MISSING = 10_000
+"""Number of such things that are known: broken records may name any id."""
 _FEW = 4
 """Number of threads that ask a registry. They end with the process, whatever they wait for."""
 
@@ -34,7 +37,8 @@ class Connection:
         self.url = url
         self.registry = registry
         self._answers: dict[Hashable, Any] = {}
-        self._missing: dict[Hashable, tuple[float, SchemaNotFoundError]] = {}
+        self._missing: dict[Hashable, tuple[float, str]] = {}
+        """Until when the registry is believed not to have it, and its words."""
         self._asked: dict[Hashable, _Question] = {}
         self._lock = threading.Lock()
         self._questions: queue.SimpleQueue[_Question] = queue.SimpleQueue()
@@ -49,10 +53,12 @@ class Connection:
         if name in self._answers:
             return cast(T, self._answers[name])
         if (missing := self._missing.get(name)) is not None and monotonic() < missing[0]:
-            raise missing[1]
+            raise SchemaNotFoundError(missing[1])
         if isinstance(self.registry, MockSchemaRegistry) and self.registry.answers_at_once:
             return cast(T, self._answers.setdefault(name, ask()))
         with self._lock:
+            if name in self._answers:  # by now
+                return cast(T, self._answers[name])
             question = self._asked.get(name)
             if question is None:
                 question = self._asked[name] = _Question(ask)
@@ -63,12 +69,21 @@ class Connection:
         if not question.done.wait(may_wait_s() if wait_s is None else wait_s):
             raise RetriableError(f"the schema registry {self.url} has been asked, and has not answered yet")
         with self._lock:
-            self._asked.pop(name, None)
-        if isinstance(question.error, SchemaNotFoundError):
-            self._missing[name] = monotonic() + _MISSING_S, question.error
-        if question.error is not None:
-            raise question.error
-        return cast(T, self._answers.setdefault(name, question.answer))
+            if self._asked.get(name) is question:
+                del self._asked[name]
+            if question.error is None:
+                return cast(T, self._answers.setdefault(name, question.answer))
+            if isinstance(question.error, SchemaNotFoundError):
+                self._note_missing(name, str(question.error))
+        # Another one each time: an error that is raised again keeps the tracebacks of all times.
+        raise copy(question.error) from question.error.__cause__
+
+    def _note_missing(self, name: Hashable, why: str) -> None:
+        now = monotonic()
+        if len(self._missing) >= _MOST_MISSING:
+            self._missing = {each: missing for each, missing in self._missing.items() if now < missing[0]}
+        if len(self._missing) < _MOST_MISSING:
+            self._missing[name] = now + _MISSING_S, why
 
     def _work(self) -> None:
         while True:

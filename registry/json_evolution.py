@@ -128,7 +128,11 @@ def _compare_limits(reader: Mapping[str, Any], writer: Mapping[str, Any], path: 
 
 
 def _resolved(schema: Any, root: Any) -> Any:
+    seen: set[str] = set()
     while isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and schema["$ref"].startswith("#"):
+        if schema["$ref"] in seen:
+            return True  # it refers to itself, and so refuses nothing
+        seen.add(schema["$ref"])
         found = root
         for part in schema["$ref"].removeprefix("#").split("/"):
             if part:

@@ -13,6 +13,8 @@ import msgspec.inspect as types
 from jsonschema import SchemaError
 from jsonschema.validators import validator_for
 from pydantic import BaseModel, TypeAdapter
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 from typing_extensions import override
 
 from penstock.common.errors import SerializationError, TopologyError
@@ -107,10 +109,19 @@ def json_format(kind: Any, schema: str | Mapping[str, Any] | None) -> JsonFormat
 def _check_of(text: str) -> Callable[[Any], Any]:
     """Returns the function that returns its argument. It raises SerializationError for one that the schema refuses."""
     schema = json.loads(text)
-    validator = validator_for(schema, default=DRAFT)(schema)
+    # Its own registry has the drafts alone: by default jsonschema would fetch what a reference names.
+    validator = validator_for(schema, default=DRAFT)(schema, registry=Registry())
 
     def check(value: Any) -> Any:
-        for error in validator.iter_errors(value):
+        try:
+            error = next(validator.iter_errors(value), None)
+        except Unresolvable as missing:
+            raise SerializationError(
+                f"the schema refers to {missing.ref!r}, which is not within it: put it into its definitions"
+            ) from missing
+        except RecursionError as endless:
+            raise SerializationError("schema or value are nested too deeply") from endless
+        if error is not None:
             raise SerializationError(f"{error.message} - at `{error.json_path}`")
         return value
 

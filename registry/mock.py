@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
@@ -109,7 +110,7 @@ class MockSchemaRegistry(SchemaRegistry):
         if shared.latency_ms:
             time.sleep(shared.latency_ms / 1000)
         if shared.outage is not None:
-            raise shared.outage
+            raise copy(shared.outage)  # it would keep the tracebacks of all times
         with shared.lock:
             yield shared
 

@@ -19,6 +19,8 @@ from penstock.registry.contracts import Format, Reference, RegisteredSchema, Sch
 from penstock.registry.protobuf_evolution import conflicts
 
 _HEAD = 5
+_LONGEST_BITS = 28
+"""Bits of an index, or of the number of indices, before its last byte: both are Java's ``int``."""
 _KNOWN = ("google/protobuf/", "google/type/", "confluent/")
 """Every reader of Protobuf has these files: they are not registered."""
 
@@ -163,3 +165,5 @@ def _read_zigzag(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return number >> 1, at
         shift += 7
+        if shift > _LONGEST_BITS:  # the time would grow with the square of its length
+            raise SerializationError("the bytes are no such message: they begin with a number that has no end")

@@ -15,6 +15,7 @@ from penstock.common.serdes import Serde, SerdePart
 from penstock.registry.connection import Connection, connection
 from penstock.registry.contracts import (
     Format,
+    Reference,
     RegisteredSchema,
     Schema,
     SchemaNotFoundError,
@@ -151,6 +152,8 @@ class Records:
 
     def read_function(self) -> Callable[[bytes], Any]:
         """Returns the function that reads a record: it knows each schema by the first five bytes of its records."""
+        if self._format.reads_without_writer:
+            return self._read_any()
         known, learn, described = self._readers.get, self._learn, self._described
 
         def read(data: bytes) -> Any:
@@ -164,16 +167,36 @@ class Records:
 
         return read
 
+    def _read_any(self) -> Callable[[bytes], Any]:
+        """Returns the same for a format that needs no schema: one function for all ids, of which there may be any."""
+        described, read_one = self._described, self._format.reader(None, self._refer)
+
+        def read(data: bytes) -> Any:
+            if len(data) < _HEAD or data[0] != 0:
+                raise self._headless(data)
+            try:
+                return read_one(data)
+            except SerializationError as error:
+                raise described(data, error) from error
+
+        return read
+
+    def _refer(self, reference: Reference) -> Schema:
+        return self.connection.referred(reference)
+
+    def _headless(self, data: bytes) -> SerializationError:
+        return SerializationError(
+            f"{self._format.name}: a record of a schema registry begins with a zero byte and the four bytes of its "
+            f"schema's id; these {len(data)} bytes begin with {data[:_HEAD].hex(' ') or 'nothing'}"
+        )
+
     def _learn(self, data: bytes) -> Callable[[bytes], Any]:
         if len(data) < _HEAD or data[0] != 0:
-            raise SerializationError(
-                f"{self._format.name}: a record of a schema registry begins with a zero byte and the four bytes of its "
-                f"schema's id; these {len(data)} bytes begin with {data[:_HEAD].hex(' ') or 'nothing'}"
-            )
+            raise self._headless(data)
         schema_id = int.from_bytes(data[1:_HEAD])
-        writer = None if self._format.reads_without_writer else self.connection.schema(schema_id)
+        writer = self.connection.schema(schema_id)
         try:
-            reader = self._format.reader(writer, self.connection.referred)
+            reader = self._format.reader(writer, self._refer)
         except SerializationError as error:
             reader = self._refusing(self._misfit(schema_id, error))
             self._misfits.add(data[:_HEAD])

@@ -56,6 +56,12 @@ class Sale:
     next: Sale | None = None
 
 
+@dataclass
+class Parcel:
+    name: str
+    size: Size
+
+
 @dataclass(frozen=True)
 class Item:
     name: str
@@ -210,6 +216,9 @@ def test_a_schema_alone_reads_and_writes_dicts(config: Config, registry: ps.Mock
 def test_a_type_may_have_a_schema_of_the_users(config: Config) -> None:
     serde = of(ps.Serdes.avro(Item, schema=SCHEMA), config)
     assert serde.deserialize(serde.serialize(Item("a", 7))) == Item("a", 7)
+    for cents in (1 << 31, -(1 << 31) - 1):  # of which Java could not read the bytes
+        with pytest.raises(ps.SerializationError, match=rf"shop\.Item\.cents is <{cents}> .* expected int"):
+            serde.serialize(Item("a", cents))
 
 
 def test_a_generic_record_is_written_with_the_schema_that_it_was_read_with(
@@ -380,6 +389,23 @@ def test_a_record_that_the_type_cannot_read_is_refused_with_path_types_ids_subje
         "2): Item.cents: was written as string, and is read as long. Make the program's schema able to read it, as by "
         "a default for each field that is not in every record, or drop such records with a handler"
     )
+
+
+def test_of_a_schema_that_the_type_reads_in_part_only_the_other_records_are_refused(config: Config) -> None:
+    # As in Java: a producer may let a field be null, or add a symbol, before any record has it.
+    wider = {
+        "type": "record", "name": "Parcel", "fields": [
+            {"name": "name", "type": ["null", "string"]},
+            {"name": "size", "type": {"type": "enum", "name": "Size", "symbols": ["small", "large", "huge"]}},
+        ]
+    }  # fmt: skip
+    writer, reader = of(ps.Serdes.avro(schema=wider), config), of(ps.Serdes.avro(Parcel), config)
+    assert reader.deserialize(writer.serialize({"name": "a", "size": "small"})) == Parcel("a", Size.SMALL)
+    for value in ({"name": None, "size": "small"}, {"name": "a", "size": "huge"}):
+        with pytest.raises(
+            ps.SerializationError, match=r"id 1 .*Parcel\.name: was written as null.*; Parcel\.size: .*no symbol huge"
+        ):
+            reader.deserialize(writer.serialize(value))
 
 
 def test_the_latest_version_is_used_if_so_configured(config: Config, registry: ps.MockSchemaRegistry) -> None:
