@@ -1,25 +1,27 @@
 """Calls out in one stream loop over a Kafka in memory: records per second, latency, and CPU time of a call.
 
-``python -m benchmarks.calls [--seconds 10]``. The loop, the event loop and the feeder share one process, so the figures
+``python -m benchmarks.calls``. The loop, the event loop and the feeder share one process, so the figures
 are lower limits. CPU time of a record is that of the whole process, less that of the same program with ``map_values``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import datetime
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import penstock as ps
+from benchmarks.report import Spread, to_markdown
 from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.loop.lease import Lease
 from penstock.actors.loop.stream_loop import StreamLoop
@@ -30,6 +32,7 @@ from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 
+HEADINGS = ("calls", "records/s", "p50 ms", "p99 ms", "CPU µs per call")
 _TICK_S = 0.005
 _FEW = 0.1
 """Share of the first latencies that are left out: the loop and the threads begin."""
@@ -47,7 +50,7 @@ class Case:
 
 
 CASES = (
-    Case("50 ms, 200 in flight, 3,500/s", 50, 200, 3_500),
+    Case("50 ms, 200 in flight, 3,600 records/s sent", 50, 200, 3_600),
     Case("50 ms, 200 in flight", 50, 200, None),
     Case("5 ms, 200 in flight", 5, 200, None),
     Case("5 ms, 200 in flight, order partition", 5, 200, None, "partition"),
@@ -125,19 +128,25 @@ def measure(case: Case, seconds: float, called: bool = True) -> tuple[float, Lat
     return records / spent_s, latencies, cpu_us
 
 
-def main(seconds: Annotated[float, typer.Option(min=1)] = 10.0) -> None:
-    """Print a line for each case."""
-    load: Any = os.getloadavg()
-    typer.echo(f"{os.cpu_count()} cores, load {load[0]:.1f}")
-    _, _, base_us = measure(CASES[-1], seconds, called=False)
-    typer.echo(f"map_values: {base_us:.1f} µs of CPU per record")
-    for case in CASES:
-        rate, latencies, cpu_us = measure(case, seconds)
-        p50, p99 = latencies.percentile(0.5), latencies.percentile(0.99)
-        typer.echo(
-            f"{case.name}: {rate:,.0f} records/s, p50 {p50:.1f} ms, p99 {p99:.1f} ms, {cpu_us - base_us:.1f} µs of CPU "
-            "per call"
-        )
+def main(
+    seconds: Annotated[float, typer.Option(min=1, help="Seconds of each run.")] = 10.0,
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of each case; the cases take turns.")] = 5,
+) -> None:
+    """Print the figures of all cases as a table of Markdown: medians of the runs, with their range."""
+    begun = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, load {os.getloadavg()[0]:.2f}"
+    runs: dict[Case, list[tuple[float, float, float, float]]] = {case: [] for case in CASES}
+    for _ in range(repeat):
+        _, _, base_us = measure(CASES[-1], seconds, called=False)
+        for case, of_case in runs.items():
+            rate, latencies, cpu_us = measure(case, seconds)
+            of_case.append((rate, latencies.percentile(0.5), latencies.percentile(0.99), cpu_us - base_us))
+    typer.echo(f"{begun}, {repeat} runs of {seconds:g} s")
+    typer.echo(to_markdown((HEADINGS, [_row(case, of_case) for case, of_case in runs.items()])))
+
+
+def _row(case: Case, runs: Sequence[tuple[float, ...]]) -> list[str]:
+    columns = zip(zip(*runs, strict=True), (",.0f", ".1f", ".1f", ".1f"), strict=True)
+    return [case.name, *(Spread.of(values).text(form) for values, form in columns)]
 
 
 if __name__ == "__main__":

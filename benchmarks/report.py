@@ -116,6 +116,14 @@ def to_markdown(grid: Grid) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
+def write_section(page: Path, heading: str, text: str) -> None:
+    """Put ``text`` in place of the section ``heading`` (``## Name``) of ``page``, or at its end if it has none."""
+    shown = page.read_text() if page.exists() else "# Benchmarks\n"
+    before, found, after = shown.partition(f"{heading}\n")
+    _, next_heading, rest = after.partition("\n## ") if found else ("", "", "")
+    page.write_text(f"{before.rstrip()}\n\n{text.rstrip()}\n{next_heading}{rest}")
+
+
 def surroundings(java: str | None) -> dict[str, str]:
     """Returns date, machine and versions; the load shows how much else the machine was doing."""
     return {

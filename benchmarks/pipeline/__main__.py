@@ -18,9 +18,9 @@ import typer
 from rich.console import Console
 
 from benchmarks.pipeline import archive, audit, checkpoints, history, ingest, live_loss
-from benchmarks.pipeline.figures import Figure, section, write_section
+from benchmarks.pipeline.figures import Figure, section
 from benchmarks.pipeline.job import USERS
-from benchmarks.report import surroundings
+from benchmarks.report import PIPELINE_SECTION, surroundings, write_section
 from benchmarks.run import PAGE
 from penstock.pipeline.ingest.contracts import FileFormat
 
@@ -76,7 +76,7 @@ def main(
             figures += pickle.loads(file.read_bytes())
     for figure in figures:
         console.print(" | ".join(figure.row()), soft_wrap=True, markup=False, highlight=False)
-    write_section(markdown, section(figures, where))
+    write_section(markdown, PIPELINE_SECTION, section(figures, where))
     console.print(f"written to {markdown}")
 
 

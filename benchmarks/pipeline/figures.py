@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.report import PIPELINE_SECTION, Grid, Spread, to_markdown
 
@@ -68,9 +67,3 @@ def section(figures: Iterable[Figure], where: dict[str, str]) -> str:
     """Returns the section of the page as Markdown."""
     surroundings = "\n".join(f"- {name}: {value}" for name, value in where.items())
     return f"{PIPELINE_SECTION}\n\n{_LEGEND}\n{surroundings}\n\n{to_markdown(grid(figures))}\n"
-
-
-def write_section(page: Path, text: str) -> None:
-    """Put the section at the end of ``page``, in place of the one that is there."""
-    before, _, _ = page.read_text().partition(PIPELINE_SECTION) if page.exists() else ("# Benchmarks\n\n", "", "")
-    page.write_text(f"{before.rstrip()}\n\n{text}")

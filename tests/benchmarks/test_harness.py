@@ -34,7 +34,7 @@ from benchmarks.data import (
 from benchmarks.expected import expected_output
 from benchmarks.measure import BenchmarkError, Run, Side, Usage, run_side
 from benchmarks.penstock_side import PenstockSide
-from benchmarks.report import comparison, pair_ratios, to_markdown
+from benchmarks.report import comparison, pair_ratios, to_markdown, write_section
 from benchmarks.rig import Rig
 from benchmarks.workloads import GAP_MS, WORKLOADS
 from penstock.actors.commit_stops import CommitStops
@@ -310,3 +310,18 @@ def test_the_changelog_counts_the_payments_of_each_user() -> None:
     last = {int(key[5:]): int.from_bytes(value, "big") for key, value, _ in rows}
     assert last == recovery.sample(2_000, 300)
     assert sum(last.values()) == len(rows) == 2_000
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# Page\n", "# Page\n\n## Mine\n\nnew\n"),
+        ("# Page\n\n## Mine\n\nold\n", "# Page\n\n## Mine\n\nnew\n"),
+        ("# Page\n\n## Mine\n\nold\n\n## Other\n\nkept\n", "# Page\n\n## Mine\n\nnew\n\n## Other\n\nkept\n"),
+    ],
+)
+def test_a_section_of_the_page_is_replaced_and_the_others_stay(before: str, after: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(before)
+    write_section(page, "## Mine", "## Mine\n\nnew\n")
+    assert page.read_text() == after
