@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,11 @@ from penstock.state.write_buffer.buffered_store import BufferedStateStore
 from penstock.tasks.calls.element import DONE, Element
 from penstock.tasks.calls.machine import DRAIN_MS, CallMachine, Start
 from penstock.tasks.context import TaskContext
-from penstock.tasks.contracts import Call, CallRunner, WaitingCallRunner
+from penstock.tasks.contracts import Call, CallRunner, Finished, WaitingCallRunner
+
+_TOGETHER = 50
+"""Results that are taken at a time. Calls begin in the place of those that have ended, before the next results are
+taken: otherwise all calls of a task would run at one time, and all their results be processed at another."""
 
 
 @dataclass(eq=False)
@@ -47,6 +52,7 @@ class TaskCalls:
         self.after_emission: Callable[[], None] = lambda: None
         self._caches: Sequence[BufferedStateStore] = ()
         self._running: dict[tuple[CallingOperator, int], Call] = {}
+        self._finished: deque[Finished] = deque()
 
     def __bool__(self) -> bool:
         return bool(self.operators)
@@ -86,7 +92,16 @@ class TaskCalls:
     def step(self, now_ms: float) -> int:
         """Take the calls that have ended, let results go on, and begin others. Returns the number of elements that have
         gone on or failed."""
-        for call, result, error in self.runner.finished():
+        self._finished += self.runner.finished()
+        gone = self._take(now_ms)
+        while self._finished:
+            gone += self._take(now_ms)
+        return gone
+
+    def _take(self, now_ms: float) -> int:
+        finished = self._finished
+        for _ in range(min(_TOGETHER, len(finished))):
+            call, result, error = finished.popleft()
             operator, number = call.owner
             self._running.pop((operator, number), None)
             if error is None:
@@ -179,4 +194,5 @@ class TaskCalls:
         for operator in self.operators:
             operator.machine.close()
         self._running.clear()
+        self._finished.clear()
         self.runner.close()

@@ -26,10 +26,13 @@ class HeldCalls:
     def __init__(self) -> None:
         self.open: list[Call] = []
         self.cancelled: list[Call] = []
+        self.begun: list[int] = []
+        """Number of calls that began together."""
         self._finished: list[Finished] = []
 
     def start(self, calls: Sequence[Call]) -> None:
         self.open += calls
+        self.begun.append(len(calls))
 
     def cancel(self, calls: Iterable[Call]) -> None:
         self.cancelled += calls
@@ -134,6 +137,18 @@ def test_a_task_takes_no_more_records_than_there_is_room_for() -> None:
     step(one)
     assert calls.values == ["2", "3"]
     assert one.run() == 2
+
+
+def test_calls_begin_while_results_of_others_have_not_gone_on_yet() -> None:
+    one, calls = bench(called(ps.Calls(max_in_flight=120)))
+    values = [str(number) for number in range(240)]
+    one.add("in", *((value, value, 0) for value in values))
+    one.run()
+    step(one)
+    calls.end(*values[:120])
+    calls.begun.clear()
+    assert len(step(one)) == 120
+    assert calls.begun == [50, 50, 20]
 
 
 def test_what_one_record_leads_to_may_exceed_the_limit_and_nothing_else() -> None:
