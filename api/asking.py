@@ -32,6 +32,7 @@ from penstock.cluster.read_side import (
     swapped_range_hint,
 )
 from penstock.common.errors import SerializationError
+from penstock.common.may_wait import in_event_loop
 from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
@@ -274,7 +275,7 @@ async def keys_between(queries: ReadSide, store: str, first: str | None, last: s
     from_key = None if first is None else key_of(serde, store, first)
     to_key = None if last is None else key_of(serde, store, last)
     try:
-        swapped = ends_before_it_begins(serde, from_key, to_key)
+        swapped = await in_event_loop(lambda: ends_before_it_begins(serde, from_key, to_key))
     except SerializationError as error:
         raise invalid_key(str(error)) from error
     if swapped:

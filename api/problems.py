@@ -18,6 +18,7 @@ from penstock.common.errors import (
     ConfigError,
     NotUpToBoundError,
     PositionError,
+    RetriableError,
     SerializationError,
     StateStoreError,
     StreamsError,
@@ -97,6 +98,10 @@ def of_error(error: StreamsError) -> ProblemError | None:
         case TaskNotReadyError():
             return ProblemError(
                 503, "task-not-ready", "The task is not ready", str(error), retry_after_s=_RETRY_NOT_READY_S
+            )
+        case RetriableError():
+            return ProblemError(
+                503, "serde-not-ready", "A serde cannot answer now", str(error), retry_after_s=_RETRY_NOT_READY_S
             )
         case ApplicationStateError():
             return ProblemError(

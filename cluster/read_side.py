@@ -16,7 +16,7 @@ from penstock.cluster.application_metadata import StoreMetadata
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling_status import ActorCount, ScalingStatus
 from penstock.cluster.status import ApplicationState, ApplicationStatus, StuckTask
-from penstock.common.errors import ApplicationStateError, SerializationError, UnknownStateStoreError
+from penstock.common.errors import ApplicationStateError, RetriableError, SerializationError, UnknownStateStoreError
 from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde
 from penstock.state.entries import StoreEntry
@@ -196,11 +196,14 @@ class ReadSide(Protocol):
 
 def ends_before_it_begins(serde: Serde[Any], from_key: Any | None, to_key: Any | None) -> bool:
     """Returns True if a range must be empty because its ends are swapped in the order of the serialised keys' bytes;
-    None is an open end. Raises SerializationError when the store's key serde refuses one of them."""
+    None is an open end. Raises SerializationError when the store's key serde refuses one of them, and
+    RetriableError when it cannot answer now."""
     if from_key is None or to_key is None:
         return False
     try:
         return serde.serialize(from_key) > serde.serialize(to_key)
+    except RetriableError:
+        raise
     except Exception as error:  # a serde may raise anything: see Serde
         raise SerializationError(f"serde {serde.name!r} refuses {from_key!r} or {to_key!r}: {error}") from error
 

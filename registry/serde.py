@@ -11,6 +11,7 @@ from typing import Any, NoReturn, SupportsIndex, TypeVar
 from typing_extensions import override
 
 from penstock.common.errors import SerializationError
+from penstock.common.may_wait import may_wait_to_write_s
 from penstock.common.serdes import Serde, SerdePart
 from penstock.registry.connection import Connection, connection
 from penstock.registry.contracts import (
@@ -28,8 +29,6 @@ from penstock.registry.settings import RegistrySettings
 
 T = TypeVar("T")
 _HEAD = 5
-_WRITE_WAIT_S = 1.0
-"""Seconds that a record whose schema was not known when the task began may hold up even a stream thread."""
 
 
 def _not_bound(given: object) -> NoReturn:
@@ -241,9 +240,9 @@ class Records:
         own = value.schema if isinstance(value, GenericRecord) else None
         if own is not None and not self._settings.use_latest:
             if own not in self._writers:
-                self._add_writer(own, own, _WRITE_WAIT_S)
+                self._add_writer(own, own, may_wait_to_write_s())
             return self._writers[own][1]
-        self._prepare(_WRITE_WAIT_S)
+        self._prepare(may_wait_to_write_s())
         return self._writers[None][1]
 
     def prepare(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from penstock.actors.status import TaskState
 from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
 from penstock.actors.task_host.stored_task import Serialize
-from penstock.common.errors import StateStoreCorruptError, UnknownQueryError
+from penstock.common.errors import RetriableError, StateStoreCorruptError, UnknownQueryError
 from penstock.common.ids import TaskId
 from penstock.common.position import Position
 from penstock.state.queries import PASSED, QueryRow
@@ -269,6 +269,8 @@ def _failed(error: Exception) -> StoreAnswer:
     if isinstance(error, UnknownQueryError):
         detail, answered = str(error), error.answered
         return StoreAnswer(failure=QueryFailure.UNKNOWN_QUERY_TYPE, detail=detail, answered=answered)
+    if isinstance(error, RetriableError):
+        return StoreAnswer(failure=QueryFailure.BUSY, detail=str(error))
     return StoreAnswer(failure=QueryFailure.STORE_EXCEPTION, detail=f"{type(error).__name__}: {error}")
 
 

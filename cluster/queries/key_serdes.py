@@ -9,8 +9,9 @@ from ray import cloudpickle
 
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.application_metadata import StoreMetadata
-from penstock.common.errors import ConfigError, SerializationError
+from penstock.common.errors import ConfigError, RetriableError, SerializationError
 from penstock.common.ids import TaskId
+from penstock.common.may_wait import in_event_loop
 from penstock.common.serdes import Serde, why_refused
 from penstock.common.windows import Windowed
 from penstock.state.entries import EntryForm
@@ -50,6 +51,10 @@ class KeySerdes(NamedTuple):
     otherwise: Serde[Any]
     entries: EntryForm
 
+    async def find_home(self, where: StoreMetadata, key: Any) -> KeyHome:
+        """Returns :meth:`home_of`, without a wait for a schema registry that would stop the event loop."""
+        return await in_event_loop(lambda: self.home_of(where, key))
+
     def home_of(self, where: StoreMetadata, key: Any) -> KeyHome:
         """Returns the home of ``key`` in the store. Raises SerializationError."""
         data = key_bytes(where.name, self.stored, key)
@@ -68,10 +73,14 @@ class KeySerdes(NamedTuple):
             key = key.key  # an operator has made windows of the topic's keys
         try:
             return self.produced.serialize(key)
+        except RetriableError:  # the bytes will be known: any others would name another partition
+            raise
         except Exception:  # a serde may raise anything: see Serde
             # The topic has keys of another type: a processor has made those of the store. Often of the same bytes.
             try:
                 return self.otherwise.serialize(key)
+            except RetriableError:
+                raise
             except Exception:  # see above
                 return stored
 

@@ -29,6 +29,7 @@ from penstock.common.errors import (
     ConfigError,
     NotUpToBoundError,
     PositionError,
+    RetriableError,
     StateStoreError,
     TaskNotReadyError,
     UnknownQueryError,
@@ -36,6 +37,7 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
+from penstock.common.may_wait import in_event_loop
 from penstock.common.serdes import Serde, bound
 from penstock.state.entries import EntryForm, StoreEntry
 from penstock.state.queries import CountQuery, KeysQuery, Query, QueryRow, RowsQuery
@@ -108,7 +110,7 @@ class StateQueries(ReadSide):
     @override
     async def find_row(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
-        home = serdes.home_of(where, query.about).within(_wanted(where, reading))
+        home = (await serdes.find_home(where, query.about)).within(_wanted(where, reading))
         asked = query.with_keys(lambda _: home.data)
 
         async def ask(task: TaskId) -> Sequence[QueryRow]:
@@ -123,7 +125,7 @@ class StateQueries(ReadSide):
     ) -> list[StoreEntry | None]:
         where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
         wanted = _wanted(where, reading)
-        homes = [serdes.home_of(where, key).within(wanted) for key in keys]
+        homes = [(await serdes.find_home(where, key)).within(wanted) for key in keys]
 
         async def ask(task: TaskId, piece: tuple[bytes, ...]) -> Sequence[QueryRow]:
             return await self._ask_for_all_rows(StoreQuery(task, store, KeysQuery(piece), limit=len(piece)), reading)
@@ -152,22 +154,24 @@ class StateQueries(ReadSide):
         asked = StoreQuery(
             TaskId(where.subtopology, 0),
             store,
-            query.with_keys(partial(key_bytes, store, serdes.stored)),
+            await in_event_loop(lambda: query.with_keys(partial(key_bytes, store, serdes.stored))),
             after=None if cursor is None else _decoded(cursor, serdes.entries),
             limit=min(limit + 1, PIECE_ROWS),
         )
         tasks: Sequence[TaskId] = [TaskId(where.subtopology, partition) for partition in _wanted(where, reading)]
         if query.is_of_one_key:  # several may have rows of the key
-            tasks = serdes.home_of(where, query.about).within(_wanted(where, reading)).tasks
+            tasks = (await serdes.find_home(where, query.about)).within(_wanted(where, reading)).tasks
         parts = [TaskRange(partial(self._ask, reading=reading), replace(asked, task_id=task)) for task in tasks]
         rows, more = await first_rows(parts, limit, query.descending)
-        entries = tuple(self._entry(store, serdes, row) for row in rows)
+        entries = tuple([await in_event_loop(partial(self._entry, store, serdes, row)) for row in rows])
         return StoreEntries(entries, _encoded(rows[-1].key) if more else None)
 
     def _entry(self, store: str, serdes: KeySerdes, row: QueryRow) -> StoreEntry:
         key, serde = serdes.entries.key(row.key), serdes.stored
         try:
             return serdes.entries.entry(serde.deserialize(key), row)
+        except RetriableError:
+            raise
         except Exception as error:  # a serde may raise anything: see Serde. One such key must not hide all the others
             self._log.warning("cannot deserialize a key", store=store, key=key, serde=serde.name, error=repr(error))
             return serdes.entries.entry(key, row)
@@ -184,7 +188,7 @@ class StateQueries(ReadSide):
     async def key_metadata(self, store: str, key: Any) -> KeyQueryMetadata:
         """The place of a key. Raises what :meth:`find_row` does."""
         where, serdes = await self.store(store), await self._key_serdes_of(store)
-        return place_of(self._metadata or await self._refresh(), serdes.home_of(where, key))
+        return place_of(self._metadata or await self._refresh(), await serdes.find_home(where, key))
 
     async def actors_with(self, store: str) -> tuple[StreamsMetadata, ...]:
         """Every stream actor that has a part of the store, or a standby of one."""

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import pytest
 
 import penstock as ps
-from penstock.common.may_wait import may_wait_s, never_wait
+from penstock.common import may_wait
+from penstock.common.may_wait import may_wait_s, may_wait_to_write_s, never_wait
 from penstock.common.serdes import bound
-from penstock.registry import serde as registry_serde
 from penstock.registry.contracts import Schema, SchemaNotFoundError
 from tests.waiting import PATIENCE_S
 
@@ -67,13 +67,12 @@ def until_it_works(call: Callable[[], T]) -> T:
 
 
 def test_other_threads_may_wait_and_a_stream_thread_may_not() -> None:
-    assert may_wait_s() > 0
+    def waits() -> tuple[float, float]:
+        return may_wait_s(), may_wait_to_write_s()
 
-    def stream_thread() -> float:
-        return may_wait_s()
-
-    assert on_a_stream_thread(stream_thread) == 0
-    assert may_wait_s() > 0
+    assert waits() == (10, 10)
+    assert on_a_stream_thread(waits) == (0, 1)
+    assert waits() == (10, 10)
 
 
 def test_a_stream_thread_gets_an_error_at_once_and_the_record_when_the_schema_is_known(
@@ -156,7 +155,7 @@ def test_a_serializer_waits_a_while_for_a_schema_that_was_not_prepared(
     serde = value_serde(config)
     registry.latency_ms = 30
     assert on_a_stream_thread(lambda: serde.serialize(Item("a")))[:5] == b"\0\0\0\0\1"
-    monkeypatch.setattr(registry_serde, "_WRITE_WAIT_S", 0.01)
+    monkeypatch.setattr(may_wait, "_STREAM_THREAD_WRITES_S", 0.01)
     other = bound(ps.Serdes.avro(Item), "others", "value", config)
     with pytest.raises(ps.RetriableError, match="has not answered"):
         on_a_stream_thread(lambda: other.serialize(Item("a")))
