@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import penstock as ps
@@ -33,6 +35,10 @@ def test_every_section_says_what_it_means_and_what_to_do() -> None:
     sections = sum(page.read_text().count("\n## ") for page in (ROOT / "docs" / "messages").glob("*.md"))
     assert len(ALL) == sections
     assert [it.message for it in ALL if not it.meaning or not it.what_to_do] == []
+
+
+def test_every_section_can_be_understood_alone_as_explain_prints_it() -> None:
+    assert [it.message for it in ALL if re.match("The same|As ", it.meaning) or re.match("as for", it.what_to_do)] == []
 
 
 def test_the_texts_that_are_given_by_hand_are_in_the_code() -> None:
