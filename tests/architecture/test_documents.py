@@ -30,6 +30,13 @@ def test_every_link_to_a_section_names_one_that_there_is(document: Path) -> None
     assert not missing
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_every_row_of_a_table_is_below_a_head(document: Path) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
+    tables = re.findall(r"(?<=\n\n)\|.*\n.*", text)
+    assert [table for table in tables if not re.search(r"\n *\|[ :|-]+\|$", table)] == []
+
+
 def sections(text: str) -> list[str]:
     """Returns the names of the sections in links, as GitHub makes them of the headings."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
