@@ -20,8 +20,8 @@ from penstock.common.written_times import iso_time
 
 def to_json(value: Any) -> bytes:
     """Returns ``value`` as JSON: the types that orjson writes by itself (dataclasses, enums, dates, UUIDs ...), bytes
-    as base64, named tuples and pydantic models as objects, sets as arrays, decimals as text; NaN and infinities become
-    null.
+    as base64, named tuples, pydantic models and messages of Protobuf as objects, sets as arrays, decimals as text; NaN
+    and infinities become null.
 
     msgspec writes some values that orjson refuses: integers of more than 64 bits, its own structs, nesting beyond 254
     levels. A named tuple in such a value becomes an array. Raises SerializationError when there is no JSON form.
@@ -86,6 +86,14 @@ def short_repr(value: Any) -> str:
         return f"<{type(value).__qualname__}, whose repr raises {type(error).__name__}>"
 
 
+def _message(value: Any) -> dict[str, Any]:
+    """Returns the fields of a message of Protobuf, without those that may be unset and are."""
+    fields = value.DESCRIPTOR.fields
+    return {
+        each.name: getattr(value, each.name) for each in fields if not each.has_presence or value.HasField(each.name)
+    }
+
+
 def _other(value: Any) -> Any:
     match value:
         case bytes() | bytearray() | memoryview():
@@ -101,4 +109,10 @@ def _other(value: Any) -> Any:
             return str(value)
         case BaseModel():
             return value.model_dump()
+        case Sequence():  # as those of Protobuf
+            return list(value)
+        case Mapping():
+            return dict(value)
+        case _ if hasattr(value, "DESCRIPTOR"):
+            return _message(value)
     raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} is not a type that JSON can show")

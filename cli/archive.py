@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -127,7 +128,7 @@ def archive_topics(
         with spark_extra():
             from penstock.pipeline.archive.opening import ArchiveTask
             from penstock.pipeline.spark.spark_session import spark_session
-        decoding = _decoding(decode_key, decode)
+        decoding = _decoding(decode_key, decode, command_settings(command_config).schema_registry)
         task = ArchiveTask(
             names,
             _location(to, command_config),
@@ -346,15 +347,15 @@ def _clients(servers: str, command_config: Path | None, isolation: str) -> Confl
     return clients_at(servers, command_config, _ID, consumer={"isolation.level": isolation})
 
 
-def _decoding(key: str | None, value: str | None) -> Decoding | None:
+def _decoding(key: str | None, value: str | None, registry: Mapping[str, Any]) -> Decoding | None:
     from penstock.pipeline.archive.decoding import Decoding
 
     if key is None and value is None:
         return None
-    return Decoding(_named("--decode-key", key), _named("--decode", value))
+    return Decoding(_named("--decode-key", key, registry), _named("--decode", value, registry))
 
 
-def _named(option: str, text: str | None) -> NamedSerde | None:
+def _named(option: str, text: str | None, registry: Mapping[str, Any]) -> NamedSerde | None:
     from penstock.pipeline.archive.decoding import NamedSerde
 
-    return None if text is None else NamedSerde(text, serde_of(option, text))
+    return None if text is None else NamedSerde(text, serde_of(option, text, registry))

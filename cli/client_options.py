@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.common.config import is_security_key
+from penstock.common.config import SCHEMA_REGISTRY, is_security_key
 from penstock.common.errors import ConfigError
 from penstock.common.secrets import Entries
 
@@ -38,7 +38,7 @@ CommandConfig = Annotated[
         envvar="PENSTOCK_COMMAND_CONFIG",
         metavar="FILE",
         help="A properties file with security.protocol, sasl.* and ssl.* for Kafka, object.store.* for object storage, "
-        "and iceberg.* for an Iceberg catalog",
+        "iceberg.* for an Iceberg catalog, and schema.registry.* for a schema registry",
     ),
 ]
 
@@ -48,12 +48,13 @@ _OBJECT_STORE, _ICEBERG = "object.store.", "iceberg."
 
 @dataclass(frozen=True)
 class CommandSettings:
-    """The entries of a ``--command-config``: of Kafka's clients, and, without their prefixes, of object storage and of
-    a catalog of Iceberg tables."""
+    """The entries of a ``--command-config``: of Kafka's clients, of a schema registry, and, without their prefixes, of
+    object storage and of a catalog of Iceberg tables."""
 
     kafka: Entries
     object_store: Entries
     iceberg: Entries
+    schema_registry: Entries
 
 
 def clients_at(
@@ -78,8 +79,10 @@ def clients_at(
 def command_settings(command_config: Path | None) -> CommandSettings:
     """Returns the entries of the file, or none. Raises ConfigError for a file that cannot be read, or its entries."""
     entries = Entries() if command_config is None else _read(command_config)
-    kafka = {key: value for key, value in entries.items() if not key.startswith((_OBJECT_STORE, _ICEBERG))}
-    return CommandSettings(Entries(kafka), _below(entries, _OBJECT_STORE), _below(entries, _ICEBERG))
+    registry = {key: value for key, value in entries.items() if key.startswith(SCHEMA_REGISTRY)}
+    others = (_OBJECT_STORE, _ICEBERG, *SCHEMA_REGISTRY)
+    kafka = {key: value for key, value in entries.items() if not key.startswith(others)}
+    return CommandSettings(Entries(kafka), _below(entries, _OBJECT_STORE), _below(entries, _ICEBERG), Entries(registry))
 
 
 def _below(entries: Entries, prefix: str) -> Entries:
@@ -99,10 +102,11 @@ def _read(file: Path) -> Entries:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not key:
             raise ConfigError(f"--command-config: {file}, line {number} is not KEY=VALUE")
-        if not is_security_key(key) and not key.startswith((_OBJECT_STORE, _ICEBERG)):
+        if not is_security_key(key) and not key.startswith((_OBJECT_STORE, _ICEBERG, *SCHEMA_REGISTRY)):
             raise ConfigError(
                 f"--command-config: {file}, line {number}: {key!r} is not of security.*, sasl.*, ssl.*, "
-                f"{_OBJECT_STORE}* or {_ICEBERG}*; the address of Kafka is set by --bootstrap-servers"
+                f"{_OBJECT_STORE}*, {_ICEBERG}* or {SCHEMA_REGISTRY[0]}*; the address of Kafka is set by "
+                "--bootstrap-servers"
             )
         found[key] = value
     return found

@@ -78,14 +78,14 @@ def _ingest(
         from penstock.kafka.topics import Topics
 
         id_, source, clients = _begin(url, topic, format_, ingest_id, bootstrap_servers, command_config)
-        columns = tuple(value_column or ())
+        columns, registry = tuple(value_column or ()), command_settings(command_config).schema_registry
         mapping = RecordMapping(
             topic,
             len(Topics.of(clients).partitions(topic)),
             key_column,
-            serde_of("--key", key),
+            serde_of("--key", key, registry),
             columns,
-            serde_of("--value", value or ("string" if len(columns) == 1 else "json")),
+            serde_of("--value", value or ("string" if len(columns) == 1 else "json"), registry),
             timestamp_column,
             tuple(options.header(text) for text in header_column or ()),
             partition_column,

@@ -4,6 +4,7 @@ values."""
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -37,8 +38,9 @@ class SerdeName(StrEnum):
         return made
 
 
-def serde_of(option: str, text: str) -> Serde[Any]:
-    """Returns the serde of a name, or the one that MODULE:SERDE names. Raises ConfigError."""
+def serde_of(option: str, text: str, settings: Mapping[str, Any] | None = None) -> Serde[Any]:
+    """Returns the serde of a name, or the one that MODULE:SERDE names, with the ``settings`` of a schema registry.
+    Raises ConfigError."""
     if text in list(SerdeName):
         return SerdeName(text).serde
     if ":" not in text:
@@ -46,7 +48,7 @@ def serde_of(option: str, text: str) -> Serde[Any]:
     found = load_object(option, text)
     if not isinstance(found, Serde):
         raise ConfigError(f"{option} {text} is a {type(found).__name__}, not a penstock.Serde")
-    return found
+    return found.configure(settings) if settings else found
 
 
 KeySerde = Annotated[SerdeName, typer.Option("--key", help="The serde of keys")]

@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 import pyarrow as pa
 
+from penstock.common.errors import RetriableError
 from penstock.common.serdes import Serde, SerdePart, bound, json_type
 from penstock.pipeline.archive.nested import Form, column_of, form_of
 from penstock.pipeline.archive.records import FILE_SCHEMA
@@ -101,6 +102,8 @@ class _Column:
             if data is not None:
                 try:
                     value = self._form.convert(self._deserialize(data))
+                except RetriableError:  # of a schema registry: Spark tries again, or the run fails and can continue
+                    raise
                 except Exception:  # whatever a serde raises: the raw bytes are archived
                     refused += 1
             decoded.append(value)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
+from penstock.common.errors import RetriableError, SerializationError
 from penstock.common.murmur2 import partition_for
 from penstock.common.plain_json import write_json
 from penstock.common.records import SENT_NOW, Headers
@@ -16,6 +19,7 @@ from penstock.pipeline.ingest.contracts import Rows
 from penstock.pipeline.ingest.mapping import RecordMapping
 
 _WHOLE_NUMBERS = ("short", "integer", "long")
+_OF_TYPES = ("avro(", "json_schema(", "protobuf(")
 _RUN_OF_KEYLESS = 256
 """Number of consecutive rows without a key that go to one partition, before the next gets as many."""
 
@@ -134,6 +138,8 @@ def _encoded(rows: Rows, objects: Sequence[Any], encode: Encode, part: str) -> S
 def _encoded_one(rows: Rows, index: int, value: Any, encode: Encode, part: str) -> bytes | None:
     try:
         return encode(value)
+    except RetriableError:  # of a schema registry: no row is at fault
+        raise
     except Exception as error:  # whatever a serde raises
         shown = repr(value)
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
@@ -156,7 +162,23 @@ def encode_with(serde: Serde[Any], topic: str, part: SerdePart) -> Encode:
         return lambda value: serialize(from_text(write_json(value).decode()))
     if own.name in _WHOLE_NUMBERS:
         return lambda value: serialize(from_text(value) if type(value) is str else _whole(value))
+    if own.name.startswith(_OF_TYPES):
+        return _of_type(serialize, from_text)
     return lambda value: serialize(from_text(value) if type(value) is str else value)
+
+
+def _of_type(serialize: Encode, from_text: Callable[[str], Any]) -> Encode:
+    """A serde of a type takes objects of the type; one of a schema takes the row's own."""
+
+    def encode(value: Any) -> bytes:
+        if not isinstance(value, dict | list):
+            return serialize(from_text(value) if type(value) is str else value)
+        try:
+            return serialize(value)
+        except SerializationError:
+            return serialize(from_text(msgspec.json.encode(value).decode()))
+
+    return encode
 
 
 def _whole(value: Any) -> int:

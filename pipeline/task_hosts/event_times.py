@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.common.errors import RetriableError
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import NO_HEADERS, Record, RecordBatch, RecordMetadata
@@ -53,5 +54,7 @@ class EventTimes:
             value = None if raw.value is None else source.value_serde.deserialize(raw.value)
             record = Record(key, value, raw.timestamp, raw.headers)
             return max(whole_ms(source.extractor(record, own, self._partition_time, at), "its result"), _DUE_AT_ONCE)
+        except RetriableError:  # of a schema registry; with a time of no record, the order would be another one
+            raise
         except Exception:  # anything of a user's function or serde: the task reports it when the record's turn comes
             return _DUE_AT_ONCE

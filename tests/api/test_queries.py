@@ -19,6 +19,7 @@ from penstock.api.encoding import to_json
 from penstock.api.schemas import CountBody, EntriesBody, FoundBody, FoundEntryBody, StoresBody
 from penstock.common.errors import SerializationError
 from tests.api.fake import FakeReadSide
+from tests.registry import messages
 
 STORE = "/v1/applications/word-count/stores/counts"
 
@@ -78,6 +79,14 @@ def test_a_batch_of_keys_follows_its_isolation(client: httpx.Client, read_side: 
     asked = {"keys": ["fresh"]}
     assert client.post(f"{STORE}/keys:batch", json=asked).json()["entries"][0]["value"] == 1
     assert client.post(f"{STORE}/keys:batch?isolation=committed", json=asked).json()["entries"] == [None]
+
+
+def test_a_message_of_protobuf_is_shown_by_its_fields() -> None:
+    order = messages.Order(id=1 << 62, item="tea", to=messages.Address(city="Rome"))
+    assert to_json([order, messages.Order(id=2), messages.Basket(items=["tea"])]) == (
+        b'[{"id":4611686018427387904,"item":"tea","cents":0,"price":0.0,"to":{"city":"Rome"}},'
+        b'{"id":2,"item":"","cents":0,"price":0.0},{"items":["tea"]}]'
+    )
 
 
 @pytest.mark.parametrize(

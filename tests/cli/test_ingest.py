@@ -15,7 +15,7 @@ from penstock.cli.ingest import ProgressLine, summary
 from penstock.cli.main import app
 from penstock.cli.topic_options import serde_of
 from penstock.common.errors import ConfigError
-from penstock.common.serdes import Serdes
+from penstock.common.serdes import Serdes, bound
 from penstock.pipeline.ingest import ingest as ingest_module
 from penstock.pipeline.ingest.contracts import CsvForm
 from penstock.pipeline.ingest.files import find_source
@@ -46,12 +46,15 @@ def test_an_option_that_cannot_be_is_refused(tmp_path: Path, arguments: list[str
 
 def test_a_serde_is_a_name_or_one_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_serdes_of_ingest.py").write_text(
-        "import penstock\nown = penstock.Serde('own', str.encode, bytes.decode)\nother = 7\n"
+        "import penstock\nown, other = penstock.Serde('own', str.encode, bytes.decode), 7\n"
+        "text = penstock.Serdes.avro(str)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert serde_of("--key", "long") is Serdes.long()
     assert serde_of("--key", "own_serdes_of_ingest:own").name == "own"
+    settings = {"schema.registry.url": "mock://ingest"}
+    assert bound(serde_of("--key", "own_serdes_of_ingest:text", settings), "t", "key").serialize("a")[0] == 0
     for text, message in {
         "avro": "--key 'avro' is none of string, .* and no MODULE:SERDE",
         "own_serdes_of_ingest:other": "--key own_serdes_of_ingest:other is a int, not a penstock.Serde",
@@ -76,11 +79,14 @@ def test_a_form_of_csv_that_cannot_be_is_refused(delimiter: str, types: list[str
         ingest_options.csv_form(delimiter, types)
 
 
-def test_settings_of_object_storage_come_from_the_file_of_the_command(tmp_path: Path) -> None:
+def test_settings_of_object_storage_and_of_a_schema_registry_come_from_the_file_of_the_command(tmp_path: Path) -> None:
     file = tmp_path / "settings"
-    file.write_text("sasl.username=ada\nobject.store.aws_endpoint=http://127.0.0.1:9\n")
+    registry = "schema.registry.url=mock://ingest\nbasic.auth.user.info=ada:secret\nauto.register.schemas=false\n"
+    file.write_text(f"sasl.username=ada\nobject.store.aws_endpoint=http://127.0.0.1:9\n{registry}")
     settings = command_settings(file)
     assert settings.kafka == {"sasl.username": "ada"}
+    assert settings.schema_registry["auto.register.schemas"] == "false"
+    assert "secret" not in repr(settings)
     assert settings.object_store == {"aws_endpoint": "http://127.0.0.1:9"}
     file.write_text("aws_endpoint=http://127.0.0.1:9\n")
     with pytest.raises(ConfigError, match=r"'aws_endpoint' is not of security.*object\.store"):

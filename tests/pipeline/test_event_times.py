@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
 import penstock as ps
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import RecordBatch
@@ -77,3 +79,17 @@ def test_the_largest_time_so_far_continues_from_what_was_committed() -> None:
 def test_a_record_that_the_task_will_refuse_is_due_at_once() -> None:
     rows = [process(0, "orders", 0, "k", "7:", 1), process(0, "orders", 1, "k", "no number:", 2)]
     assert times(rows) == [7, -1]
+
+
+def test_a_serde_that_cannot_answer_now_stops_the_merge() -> None:
+    # With a time of no record, the task would take the record too early, and read it when the registry answers again.
+    def away(data: bytes) -> str:
+        raise ps.RetriableError("the registry does not answer")
+
+    builder = ps.StreamsBuilder()
+    text = ps.Consumed.with_(STRING, ps.Serde("away", str.encode, away)).with_timestamp_extractor(InValue())
+    builder.stream("orders", text).to("out", ps.Produced.with_(STRING, STRING))
+    partition = TopicPartition("orders", 0)
+    found = EventTimes(program_of(builder.build().subtopologies[0], CONFIG), partition, {})
+    with pytest.raises(ps.RetriableError):
+        found.of(RecordBatch(partition, [b"k"], [b"1:a"], [1], [0]))

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import BaseModel
 
+from penstock.common.errors import RetriableError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.serdes import Serde, Serdes
@@ -129,3 +130,11 @@ OWN: Serde[Any] = Serde("own", lambda value: b"", lambda data: {"n": data.decode
 def test_objects_without_a_known_type_are_json(serde: Serde[Any]) -> None:
     column, _ = decoded(serde, b"1")
     assert column.type == pa.string()
+
+
+def test_a_serde_that_cannot_answer_now_refuses_no_value() -> None:
+    def away(data: bytes) -> int:
+        raise RetriableError("the registry does not answer")
+
+    with pytest.raises(RetriableError):  # null would stand in the archive for ever
+        decoded(Serde("away", bytes, away), b"1")
