@@ -12,11 +12,8 @@ from docsite.repository_links import ROOT
 
 VARIES = "…"
 _LEVELS = ("warning", "error", "exception", "critical")
-GIVEN = {
-    ("actors/steps.py", "…, retrying"): (
-        "task is waiting for the broker or its stores, retrying",
-        "transactional id is not taken yet, retrying",
-    ),
+GIVEN: dict[tuple[str, str], tuple[str, ...]] = {
+    ("actors/steps.py", "…, retrying"): (),  # of WaitLog, whose calls name its texts
     ("pipeline/backfill/backfill.py", "note"): ("a backfill's note",),
 }
 """Texts of lines whose text cannot be seen in their file."""
@@ -29,7 +26,7 @@ def logged(folders: tuple[str, ...]) -> dict[str, str]:
         for path in sorted((ROOT / folder).rglob("*.py")):
             file = path.relative_to(ROOT).as_posix()
             for line, text in _lines_of(ast.parse(path.read_text())):
-                for each in GIVEN.get((file, text)) or (text,):
+                for each in GIVEN.get((file, text), (text,)):
                     found.setdefault(each, f"{file}:{line}")
     return found
 
@@ -40,6 +37,8 @@ def _lines_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
             continue
         for node in ast.walk(function):
             match node:
+                case ast.Call(func=ast.Name("WaitLog"), args=[ast.Constant(str() as what), *_]):
+                    yield node.lineno, f"{what}, retrying"
                 case ast.Call(func=ast.Attribute(value=logger, attr=level), args=[what, *_]) if (
                     level in _LEVELS and "log" in ast.unparse(logger).lower()
                 ):
