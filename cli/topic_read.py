@@ -17,7 +17,7 @@ from penstock.cli.client_options import BootstrapServers, CommandConfig, clients
 from penstock.cli.output import shown
 from penstock.cli.topic_options import KeySerde, SerdeName, TopicName, ValueSerde
 from penstock.cli.where import Condition, headers_as_text, plain
-from penstock.common.errors import BrokerUnreachableError, ConfigError, DeserializationError, StreamsError
+from penstock.common.errors import ConfigError, DeserializationError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.secrets import Entries
@@ -323,11 +323,7 @@ def source_of(
 
 
 def _ends(to: str | None, wanted: list[TopicPartition], topics: Topics, uncommitted: bool) -> dict[TopicPartition, int]:
-    ask = topics.high_watermarks if uncommitted else topics.end_offsets
-    try:
-        ends = ask(wanted)
-    except BrokerUnreachableError:  # perhaps because leaders were outdated: they are looked up again by now
-        ends = ask(wanted)
+    ends = topics.high_watermarks(wanted) if uncommitted else topics.end_offsets(wanted)
     if to is None:
         return ends
     last = positions("--to", to, wanted, topics)

@@ -21,7 +21,7 @@ from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, RecordConsumer
 from penstock.kafka.fetch_watch import PATIENCE_S, FetchWatch, Stall
 from penstock.kafka.fetcher import Event, open_fetcher
-from penstock.kafka.leaders import LEADERS_OUTDATED, checked_offset, of_the_leaders, refresh_leaders
+from penstock.kafka.leaders import checked_offset, of_the_leaders
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
@@ -29,7 +29,6 @@ from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     RETRIABLE,
     UNREACHABLE,
-    as_streams_error,
     broker_errors,
     client_configuration,
     consumer_settings,
@@ -237,13 +236,13 @@ class ConfluentConsumer(RecordConsumer):
         asked = [Tpo(*tp, time_ms) for tp, time_ms in times.items()]
         if not asked:
             return {}
-        with self._asking("ask for offsets"):
+
+        def ask() -> dict[TopicPartition, int]:
             answers = self._client.offsets_for_times(asked, REQUEST_TIMEOUT_S)
-            if any(answer.error is not None and answer.error.code() in LEADERS_OUTDATED for answer in answers):
-                refresh_leaders(self._client)
-            return of_the_leaders(
-                self._client, lambda: {TopicPartition(a.topic, a.partition): self._offset_of(a) for a in answers}
-            )
+            return {TopicPartition(each.topic, each.partition): _offset_of(each) for each in answers}
+
+        with self._asking("ask for offsets"):
+            return of_the_leaders(self._client, ask)
 
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
@@ -262,12 +261,6 @@ class ConfluentConsumer(RecordConsumer):
                 self._renew()
             raise
         self._unanswered_s = None
-
-    def _offset_of(self, answer: Tpo) -> int:
-        if answer.error is not None:
-            what = f"learn the offsets of partition {answer.partition} of topic {answer.topic!r}"
-            raise as_streams_error(KafkaException(answer.error), what, self._address)
-        return checked_offset(answer.offset)
 
     @override
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
@@ -298,3 +291,10 @@ class ConfluentConsumer(RecordConsumer):
             self._ends.close()
             self._fetcher.close()
             self._client.close()
+
+
+def _offset_of(answer: Tpo) -> int:
+    if answer.error is not None:
+        what = f"partition {answer.partition} of topic {answer.topic!r}: {answer.error.str()}"
+        raise KafkaException(KafkaError(answer.error.code(), what))
+    return checked_offset(answer.offset)

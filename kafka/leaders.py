@@ -35,13 +35,15 @@ def checked_offset(offset: int) -> int:
 
 
 def of_the_leaders(client: AdminClient | Consumer, ask: Callable[[], T]) -> T:
-    """Returns the result of ``ask``. Raises its error; if the leaders were outdated, a repetition asks the new ones."""
+    """Returns the result of ``ask``, which is asked once more if the leaders were outdated: then of the new ones. Raises
+    its error."""
     try:
         return ask()
     except KafkaException as error:
-        if code_of(error) in LEADERS_OUTDATED:
-            refresh_leaders(client)
-        raise
+        if code_of(error) not in LEADERS_OUTDATED:
+            raise
+        refresh_leaders(client)
+    return ask()
 
 
 def of_the_controller(client: AdminClient, ask: Callable[[], T]) -> T:

@@ -58,6 +58,21 @@ class HalfDead:
         pass
 
 
+class Moved(HalfDead):
+    """Answers about ``t-1``, too, as soon as it has looked up the leaders again."""
+
+    def list_offsets(self, asked: dict[Tpo, Any], **_: object) -> dict[Tpo, Future[Any]]:
+        answers = super().list_offsets(asked)
+        if self.looked_up:
+            for answer in answers.values():
+                answer.result().offset = 7
+        return answers
+
+    def offsets_for_times(self, asked: list[Tpo], timeout_s: float) -> list[Any]:
+        outdated = None if self.looked_up else KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
+        return [SimpleNamespace(topic=each.topic, partition=each.partition, offset=7, error=outdated) for each in asked]
+
+
 ADMIN_ASKS: list[Callable[[Topics], Any]] = [
     lambda admin: admin.end_offsets([A, B]),
     lambda admin: admin.high_watermarks([A, B]),
@@ -85,6 +100,22 @@ def test_a_consumer_calls_the_leader_unknown_and_looks_it_up(monkeypatch: pytest
             consumer.fetch_end_offsets([A, B])
         assert client.looked_up == 1
         assert consumer.fetch_beginning_offsets([A]) == {A: 7}
+
+
+@pytest.mark.parametrize("ask", ADMIN_ASKS, ids=["end", "high watermark", "beginning"])
+def test_an_admin_asks_the_new_leader(ask: Callable[[Topics], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    admin, client = Topics(ADDRESS), Moved()
+    monkeypatch.setattr(admin, "_client", client)
+    assert ask(admin) == {A: 7, B: 7}
+    assert client.looked_up == 1
+
+
+def test_a_consumer_asks_the_new_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Moved()
+    with closing(ConfluentConsumer(ADDRESS, "group", {})) as consumer:
+        monkeypatch.setattr(consumer, "_client", client)
+        assert consumer.fetch_end_offsets([A, B]) == {A: 7, B: 7}
+    assert client.looked_up == 1
 
 
 def test_the_last_stable_offset_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
