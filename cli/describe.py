@@ -11,7 +11,6 @@ from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, print_json
 from penstock.common.errors import ConfigError
 from penstock.tasks.program import TaskProgram
-from penstock.topology.physical.pictures import mermaid_of, svg_of
 from penstock.topology.physical.topology import Node, ProcessorNode, SourceNode, Topology, changelog_topic
 
 if TYPE_CHECKING:
@@ -46,6 +45,8 @@ def describe(
     """Print an application's topology as Kafka Streams does, or draw it. Needs neither Ray nor a broker."""
     if as_json and form not in (None, Form.JSON):
         raise ConfigError(f"--json and --format {form} ask for two forms: give one of them")
+    from penstock.topology.physical.pictures import mermaid_of, svg_of
+
     application = load_application(target)
     topology, config = application.topology, application.config
     match Form.JSON if as_json else form or Form.TEXT:

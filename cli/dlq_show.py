@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from penstock.api.encoding import to_json
-from penstock.cli.app_serdes import TopicSerdes
 from penstock.cli.dlq_letters import Letter
 from penstock.cli.dlq_notes import Replayed
 from penstock.cli.output import shown
@@ -17,7 +16,10 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.written_times import moment
 
-SerdesOf = Callable[[str], TopicSerdes]
+if TYPE_CHECKING:
+    from penstock.cli.app_serdes import TopicSerdes
+
+SerdesOf: TypeAlias = "Callable[[str], TopicSerdes]"
 """Returns the serdes of a source topic."""
 _HEX_LINE = 16
 _MOST_HEX = 4096
