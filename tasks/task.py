@@ -210,30 +210,32 @@ class Task(CommittingTask):
         self._context.wall_ms = wall_ms
         if self._group.waiting:
             self._group.ask_serdes(wall_ms)
-        group, done, plain = self._group, 0, not self._reads_time and not self._places_headers
         failures, undecodable = self._context.failures, self._context.failures.undecodable_records
-        if self.calls is not None:
-            done = max_records = self._called.process(max_records, wall_ms)
-        while done < max_records and group.ready(wall_ms):
-            chosen = group.poll()
-            while chosen is not None:
-                queue, limit = chosen
-                chosen, end = None, queue.run_end(limit, max_records - done)
-                if plain and (taken := take_turns(group, queue, end, max_records - done, self._context)):
-                    done += taken
-                    break
-                done += end - queue.index
-                self._run(queue, end)
-                if queue and done < max_records:
-                    chosen = group.exchange(queue)
-                elif queue:
-                    group.offer(queue)
-        done += failures.undecodable_records - undecodable
+        process = self._process if self.calls is None else self._called.process
+        done = process(max_records, wall_ms) + failures.undecodable_records - undecodable
         self._processed += done
         if done:
             self._budget.count_processed(done)
             if self._idle is not None:
-                self._idle.note(group.processed_offsets(), wall_ms)
+                self._idle.note(self._group.processed_offsets(), wall_ms)
+        return done
+
+    def _process(self, most: int, wall_ms: int) -> int:
+        group, done, plain = self._group, 0, not self._reads_time and not self._places_headers
+        while done < most and group.ready(wall_ms):
+            chosen = group.poll()
+            while chosen is not None:
+                queue, limit = chosen
+                chosen, end = None, queue.run_end(limit, most - done)
+                if plain and (taken := take_turns(group, queue, end, most - done, self._context)):
+                    done += taken
+                    break
+                done += end - queue.index
+                self._run(queue, end)
+                if queue and done < most:
+                    chosen = group.exchange(queue)
+                elif queue:
+                    group.offer(queue)
         return done
 
     def _run(self, queue: RecordQueue, end: int) -> None:
