@@ -11,7 +11,7 @@ from penstock.common.records import Record
 from penstock.topology.arity import called_out
 from penstock.topology.dsl.kstream_processors import KStreamProcessors
 from penstock.topology.dsl.stream_base import NameLike, checked_option
-from penstock.topology.options.calls import Calls
+from penstock.topology.options.calls import Calls, check_number
 from penstock.topology.physical.operators.calls import MapBatch, MapValuesAsync, ProcessAsync
 from penstock.topology.processor_api.call_context import CallContext
 
@@ -33,6 +33,8 @@ class RemoteMethod(Protocol):
 
 class KStreamCalls(KStreamProcessors[K, V]):
     """The part of ``KStream`` that calls out. Kafka Streams has none of it."""
+
+    # Async and plain functions have overloads of their own: mypy infers nothing from Awaitable[VR] | VR.
 
     @overload
     def map_values_async(
@@ -84,7 +86,7 @@ class KStreamCalls(KStreamProcessors[K, V]):
     @overload
     def process_async(
         self,
-        function: Callable[[Record[K, V]], Awaitable[Iterable[Record[KR, VR]]]],
+        function: Callable[[Record[K, V]], Awaitable[Iterable[Record[KR, VR]]] | Iterable[Record[KR, VR]]],
         calls: Calls | None = None,
         *,
         named: NameLike | None = None,
@@ -92,23 +94,7 @@ class KStreamCalls(KStreamProcessors[K, V]):
     @overload
     def process_async(
         self,
-        function: Callable[[Record[K, V], CallContext], Awaitable[Iterable[Record[KR, VR]]]],
-        calls: Calls | None = None,
-        *,
-        named: NameLike | None = None,
-    ) -> KStream[KR, VR]: ...
-    @overload
-    def process_async(
-        self,
-        function: Callable[[Record[K, V]], Iterable[Record[KR, VR]]],
-        calls: Calls | None = None,
-        *,
-        named: NameLike | None = None,
-    ) -> KStream[KR, VR]: ...
-    @overload
-    def process_async(
-        self,
-        function: Callable[[Record[K, V], CallContext], Iterable[Record[KR, VR]]],
+        function: Callable[[Record[K, V], CallContext], Awaitable[Iterable[Record[KR, VR]]] | Iterable[Record[KR, VR]]],
         calls: Calls | None = None,
         *,
         named: NameLike | None = None,
@@ -136,18 +122,7 @@ class KStreamCalls(KStreamProcessors[K, V]):
     @overload
     def map_batch(
         self,
-        function: Callable[[list[V]], Awaitable[Sequence[VR]]],
-        *,
-        max_records: int = 100,
-        max_wait_ms: int = 20,
-        arrow: Literal[False] = False,
-        calls: Calls | None = None,
-        named: NameLike | None = None,
-    ) -> KStream[K, VR]: ...
-    @overload
-    def map_batch(
-        self,
-        function: Callable[[list[V]], Sequence[VR]],
+        function: Callable[[list[V]], Awaitable[Sequence[VR]] | Sequence[VR]],
         *,
         max_records: int = 100,
         max_wait_ms: int = 20,
@@ -190,9 +165,8 @@ class KStreamCalls(KStreamProcessors[K, V]):
             raise TopologyError("map_batch takes f(values): a call for many records has no context of one")
         made = _checked(calls, "map_batch") if calls is not None else Calls(max_in_flight=2)
         _refuse_sharing(made, "map_batch")
-        for what, given, least in (("max_records", max_records, 1), ("max_wait_ms", max_wait_ms, 0)):
-            if isinstance(given, bool) or not isinstance(given, int) or given < least:
-                raise TopologyError(f"map_batch: {what} must be a whole number from {least} on, not {given!r}")
+        check_number("map_batch: max_records", max_records, 1)
+        check_number("map_batch: max_wait_ms", max_wait_ms, 0)
         if arrow and find_spec("pyarrow") is None:
             raise TopologyError("map_batch: arrow=True needs pyarrow: pip install pyarrow")
         operator = MapBatch(remote_method(function), max_records, max_wait_ms, bool(arrow), calls=made)

@@ -41,9 +41,9 @@ class Retry:
     retryable: Callable[[Exception], bool] | None = None
 
     def __post_init__(self) -> None:
-        _check_number("Retry: tries", self.tries, 1)
-        _check_number("Retry: backoff_ms", self.backoff_ms, 0)
-        _check_number("Retry: max_backoff_ms", self.max_backoff_ms, 0)
+        check_number("Retry: tries", self.tries, 1)
+        check_number("Retry: backoff_ms", self.backoff_ms, 0)
+        check_number("Retry: max_backoff_ms", self.max_backoff_ms, 0)
         _check_rate("Retry: factor", self.factor, 1.0)
         if self.retryable is not None:
             checked_function(self.retryable, "Retry: retryable", "error")
@@ -65,8 +65,8 @@ class Breaker:
     open_ms: int = 5_000
 
     def __post_init__(self) -> None:
-        _check_number("Breaker: failures", self.failures, 1)
-        _check_number("Breaker: open_ms", self.open_ms, 1)
+        check_number("Breaker: failures", self.failures, 1)
+        check_number("Breaker: open_ms", self.open_ms, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +78,8 @@ class Cache:
     max_entries: int = 10_000
 
     def __post_init__(self) -> None:
-        _check_number("Cache: ttl_ms", self.ttl_ms, 1)
-        _check_number("Cache: max_entries", self.max_entries, 1)
+        check_number("Cache: ttl_ms", self.ttl_ms, 1)
+        check_number("Cache: max_entries", self.max_entries, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +108,9 @@ class Calls:
     cache: Cache | None = None
 
     def __post_init__(self) -> None:
-        _check_number("Calls: max_in_flight", self.max_in_flight, 1)
-        _check_number("Calls: max_bytes", self.max_bytes, 1)
-        _check_number("Calls: timeout_ms", self.timeout_ms, 1)
+        check_number("Calls: max_in_flight", self.max_in_flight, 1)
+        check_number("Calls: max_bytes", self.max_bytes, 1)
+        check_number("Calls: timeout_ms", self.timeout_ms, 1)
         if self.max_rate is not None:
             _check_rate("Calls: max_rate", self.max_rate, 0.001)
         for what, given, kind in (
@@ -132,7 +132,8 @@ class Calls:
         return self.collapse or self.cache is not None
 
 
-def _check_number(what: str, given: Any, least: int) -> None:
+def check_number(what: str, given: Any, least: int) -> None:
+    """Raise TopologyError unless an option is a whole number, and large enough."""
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
         raise TopologyError(f"{what} must be a whole number from {least} on, not {given!r}")
 

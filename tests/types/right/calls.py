@@ -26,6 +26,10 @@ def split_here(record: ps.Record[str, str], context: ps.CallContext) -> list[ps.
     return [record.with_key(context.attempt)]
 
 
+async def split_later(record: ps.Record[str, str], context: ps.CallContext) -> list[ps.Record[int, str]]:
+    return split_here(record, context)
+
+
 class Method:
     remote: Any = None
 
@@ -36,6 +40,7 @@ assert_type(lines.map_values_async(len, named="lengths"), ps.KStream[str, int])
 assert_type(lines.map_values_async(Method()), ps.KStream[str, Any])
 assert_type(lines.process_async(split), ps.KStream[int, str])
 assert_type(lines.process_async(split_here), ps.KStream[int, str])
+assert_type(lines.process_async(split_later), ps.KStream[int, str])
 assert_type(
     ps.Calls(order="none", retry=ps.Retry(tries=2, retryable=lambda error: bool(error.args))).retry, ps.Retry | None
 )
