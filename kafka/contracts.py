@@ -103,7 +103,7 @@ class CountingSender(Protocol):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """Like :meth:`RecordProducer.send`."""
+        """Like :meth:`Sending.send`."""
 
     def take(self) -> Sent:
         """Returns the totals of all that was sent. Latencies, from a record's timestamp to its ``send`` by the system's
@@ -132,30 +132,20 @@ class Sending(Protocol):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """Like :meth:`RecordProducer.send`."""
+        """Queue one record. Partition −1 means Kafka's default partitioner (murmur2), timestamp ``SENT_NOW`` the time
+        of this call. Waits while the queue is full. Raises RecordRefusedError when the record can never be sent (too
+        large), and what :meth:`RecordProducer.poll` raises about records that were sent before."""
 
     def partitions(self, topic: str) -> int:
-        """Like :meth:`RecordProducer.partitions`."""
+        """Returns the number of partitions of ``topic``. Waits for an unknown topic until 2 s after the first request
+        for it. Raises MissingTopicError."""
 
     def counting(self) -> CountingSender:
-        """Like :meth:`RecordProducer.counting`."""
+        """Returns another way to send, which counts."""
 
 
 class RecordProducer(Sending, Protocol):
     """Writes records. ``send`` only queues them; ``flush`` waits for the acknowledgements. For one thread."""
-
-    def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: Headers | None = None,
-        partition: int = -1,
-    ) -> None:
-        """Queue one record. Partition −1 means Kafka's default partitioner (murmur2), timestamp ``SENT_NOW`` the time
-        of this call. Waits while the queue is full. Raises RecordRefusedError when the record can never be sent (too
-        large), and what ``poll`` raises about records that were sent before."""
 
     def poll(self) -> None:
         """Let the client handle its events. Raises ProductionError (``late``) if a queued record was refused, and
@@ -191,13 +181,6 @@ class RecordProducer(Sending, Protocol):
     def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
         """Returns those of ``topics`` that the broker does not know now. Does not wait for a broker that creates
         them."""
-
-    def partitions(self, topic: str) -> int:
-        """Returns the number of partitions of ``topic``. Waits for an unknown topic until 2 s after the first request
-        for it. Raises MissingTopicError."""
-
-    def counting(self) -> CountingSender:
-        """Returns another way to send, which counts."""
 
     def close(self) -> None:
         """Drop all queued records and close the client. Idempotent."""
