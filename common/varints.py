@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_LONGEST_BITS = 70
+"""Bits of ten bytes, which hold any number of 64 bits. Without a limit the time would grow with the square of a length."""
+
 
 def varint(number: int) -> bytes:
     """Returns ``number`` as a zigzag varint: 0 is ``00``, -1 is ``01``, 1 is ``02``, 300 is ``d804``."""
@@ -15,7 +18,8 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Returns the number that begins at index ``at``, and the index after it. Raises IndexError if it does not end."""
+    """Returns the number that begins at index ``at``, and the index after it. Raises IndexError if it does not end
+    within ten bytes."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -24,3 +28,5 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
         shift += 7
+        if shift >= _LONGEST_BITS:
+            raise IndexError("a number that has no end")

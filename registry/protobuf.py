@@ -15,12 +15,11 @@ from typing_extensions import override
 
 from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.shown import shown, shown_with_type
+from penstock.common.varints import read_varint, varint
 from penstock.registry.contracts import Format, Reference, RegisteredSchema, Schema, SchemaRefusedError
 from penstock.registry.protobuf_evolution import conflicts
 
 _HEAD = 5
-_LONGEST_BITS = 28
-"""Bits of an index, or of the number of indices, before its last byte: both are Java's ``int``."""
 _KNOWN = ("google/protobuf/", "google/type/", "confluent/")
 """Every reader of Protobuf has these files: they are not registered."""
 
@@ -137,33 +136,11 @@ def _indices(message: Any) -> bytes:
         among = siblings.values() if siblings is not None else message.containing_type.nested_types
         indices.insert(0, [each.full_name for each in among].index(message.full_name))
         message = message.containing_type
-    return b"\0" if indices == [0] else b"".join(map(_zigzag, (len(indices), *indices)))
-
-
-def _zigzag(number: int) -> bytes:
-    number <<= 1
-    parts = bytearray()
-    while number > 0x7F:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*parts, number])
+    return b"\0" if indices == [0] else b"".join(map(varint, (len(indices), *indices)))
 
 
 def _after_indices(data: bytes) -> int:
-    count, at = _read_zigzag(data, _HEAD)
+    count, at = read_varint(data, _HEAD)
     for _ in range(count):
-        _, at = _read_zigzag(data, at)
+        _, at = read_varint(data, at)
     return at
-
-
-def _read_zigzag(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number >> 1, at
-        shift += 7
-        if shift > _LONGEST_BITS:  # the time would grow with the square of its length
-            raise SerializationError("the bytes are no such message: they begin with a number that has no end")
