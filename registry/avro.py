@@ -25,11 +25,10 @@ from penstock.common.typed_json import classes_of, name_of, parts_of, written_nu
 from penstock.registry.avro_evolution import conflicts
 from penstock.registry.avro_nesting import check_arrays, codec, has_ints, is_recursive
 from penstock.registry.avro_types import KEPT, schema_of
-from penstock.registry.contracts import Format, Reference, RegisteredSchema, Schema
+from penstock.registry.contracts import HEAD_BYTES, Format, Reference, RegisteredSchema, Schema
 from penstock.registry.generic_record import GenericRecord
 
 Referred = Callable[[Reference], Schema]
-_HEAD = 5
 # What a value of them is shows its type alone.
 _FLAT = (
     types.BoolType, types.IntType, types.FloatType, types.StrType, types.BytesType, types.NoneType, types.UUIDType,
@@ -211,7 +210,7 @@ def _generic_reader(reading: _Reading, writer: Schema | None) -> Callable[[bytes
 
     def read(data: bytes) -> Any:
         source = BytesIO(data)
-        source.seek(_HEAD)
+        source.seek(HEAD_BYTES)
         try:
             # Of a union of records, also the name: two of them may have the same fields.
             found = decode(source, written, own, return_record_name=True, return_record_name_override=True)
@@ -234,7 +233,7 @@ def _typed_reader(reading: _Reading, kind: Any) -> Callable[[bytes], Any]:
 
     def read(data: bytes) -> Any:
         try:
-            found = decode(BytesIO(data[_HEAD:]), written, own)
+            found = decode(BytesIO(data[HEAD_BYTES:]), written, own)
             return convert(found, kind) if plain else convert(found[_TOP] if top else found, kind, **options)
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error

@@ -15,10 +15,11 @@ from functools import cache
 from time import monotonic
 from typing import Any, TypeVar, cast
 
-from penstock.common.errors import ConfigError, RetriableError
+from penstock.common.errors import RetriableError
 from penstock.common.may_wait import may_wait_s
 from penstock.registry.contracts import Reference, Schema, SchemaNotFoundError, SchemaRegistry
 from penstock.registry.mock import SCHEME, MockSchemaRegistry
+from penstock.registry.on_use import module
 from penstock.registry.settings import RegistrySettings
 
 T = TypeVar("T")
@@ -130,8 +131,4 @@ def _connection(process: int, url: str, client: tuple[tuple[str, Any], ...], gen
     """By process, too: a fork has no threads, and must not use the connections of its parent."""
     if url.startswith(SCHEME):
         return Connection(url, MockSchemaRegistry(url.removeprefix(SCHEME)))
-    try:
-        from penstock.registry.confluent import ConfluentRegistry
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[registry]'") from error
-    return Connection(url, ConfluentRegistry(url, dict(client)))
+    return Connection(url, module("confluent").ConfluentRegistry(url, dict(client)))

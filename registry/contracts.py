@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 from penstock.common.errors import SerializationError
 
 SchemaType = Literal["AVRO", "JSON", "PROTOBUF"]
+HEAD_BYTES = 5
+"""Number of bytes before a record: a zero byte, and the id of its schema."""
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,8 @@ from typing_extensions import override
 from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.plain_json import read_json, write_json
 from penstock.common.typed_json import name_of, parts_of, typed_json
-from penstock.registry.contracts import Format, Reference, RegisteredSchema, Schema
+from penstock.registry.contracts import HEAD_BYTES, Format, Reference, RegisteredSchema, Schema
 from penstock.registry.json_evolution import DRAFT, conflicts
-
-_HEAD = 5
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class JsonFormat(Format):
 
         def read(data: bytes) -> Any:
             try:
-                return read_one(data[_HEAD:])
+                return read_one(data[HEAD_BYTES:])
             except msgspec.MsgspecError as error:
                 raise SerializationError(str(error)) from error
 

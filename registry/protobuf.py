@@ -16,10 +16,9 @@ from typing_extensions import override
 from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.shown import shown, shown_with_type
 from penstock.common.varints import read_varint, varint
-from penstock.registry.contracts import Format, Reference, RegisteredSchema, Schema, SchemaRefusedError
+from penstock.registry.contracts import HEAD_BYTES, Format, Reference, RegisteredSchema, Schema, SchemaRefusedError
 from penstock.registry.protobuf_evolution import conflicts
 
-_HEAD = 5
 _KNOWN = ("google/protobuf/", "google/type/", "confluent/")
 """Every reader of Protobuf has these files: they are not registered."""
 
@@ -68,7 +67,7 @@ class ProtobufFormat(Format):
 
         def read(data: bytes) -> Message:
             try:
-                return parse(data[6:] if data[_HEAD] == 0 else data[_after_indices(data) :])
+                return parse(data[6:] if data[HEAD_BYTES] == 0 else data[_after_indices(data) :])
             except (DecodeError, IndexError) as error:
                 raise SerializationError(f"the bytes are no such message: {error}") from error
 
@@ -140,7 +139,7 @@ def _indices(message: Any) -> bytes:
 
 
 def _after_indices(data: bytes) -> int:
-    count, at = read_varint(data, _HEAD)
+    count, at = read_varint(data, HEAD_BYTES)
     for _ in range(count):
         _, at = read_varint(data, at)
     return at

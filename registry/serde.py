@@ -15,6 +15,7 @@ from penstock.common.may_wait import may_wait_to_write_s
 from penstock.common.serdes import Serde, SerdePart
 from penstock.registry.connection import Connection, connection
 from penstock.registry.contracts import (
+    HEAD_BYTES,
     Format,
     Reference,
     RegisteredSchema,
@@ -28,7 +29,6 @@ from penstock.registry.mock import MockSchemaRegistry
 from penstock.registry.settings import RegistrySettings
 
 T = TypeVar("T")
-_HEAD = 5
 
 
 def _not_bound(given: object) -> NoReturn:
@@ -156,7 +156,7 @@ class Records:
         known, learn, described = self._readers.get, self._learn, self._described
 
         def read(data: bytes) -> Any:
-            reader = known(data[:_HEAD])
+            reader = known(data[:HEAD_BYTES])
             if reader is None:
                 reader = learn(data)
             try:
@@ -171,7 +171,7 @@ class Records:
         described, read_one = self._described, self._format.reader(None, self._refer)
 
         def read(data: bytes) -> Any:
-            if len(data) < _HEAD or data[0] != 0:
+            if len(data) < HEAD_BYTES or data[0] != 0:
                 raise self._headless(data)
             try:
                 return read_one(data)
@@ -186,26 +186,26 @@ class Records:
     def _headless(self, data: bytes) -> SerializationError:
         return SerializationError(
             f"{self._format.name}: a record of a schema registry begins with a zero byte and the four bytes of its "
-            f"schema's id; these {len(data)} bytes begin with {data[:_HEAD].hex(' ') or 'nothing'}"
+            f"schema's id; these {len(data)} bytes begin with {data[:HEAD_BYTES].hex(' ') or 'nothing'}"
         )
 
     def _learn(self, data: bytes) -> Callable[[bytes], Any]:
-        if len(data) < _HEAD or data[0] != 0:
+        if len(data) < HEAD_BYTES or data[0] != 0:
             raise self._headless(data)
-        schema_id = int.from_bytes(data[1:_HEAD])
+        schema_id = int.from_bytes(data[1:HEAD_BYTES])
         writer = self.connection.schema(schema_id)
         try:
             reader = self._format.reader(writer, self._refer)
         except SerializationError as error:
             reader = self._refusing(self._misfit(schema_id, error))
-            self._misfits.add(data[:_HEAD])
-        self._readers[data[:_HEAD]] = reader
+            self._misfits.add(data[:HEAD_BYTES])
+        self._readers[data[:HEAD_BYTES]] = reader
         return reader
 
     def _described(self, data: bytes, error: SerializationError) -> SerializationError:
-        if data[:_HEAD] in self._misfits:
+        if data[:HEAD_BYTES] in self._misfits:
             return error  # which names the schema, and more
-        schema_id = int.from_bytes(data[1:_HEAD])
+        schema_id = int.from_bytes(data[1:HEAD_BYTES])
         return SerializationError(f"{self._format.name}: schema id {schema_id} of subject {self.subject}: {error}")
 
     def _misfit(self, schema_id: int, error: SerializationError) -> str:

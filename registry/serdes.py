@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, TypeVar, overload
 
-from penstock.common.errors import ConfigError
 from penstock.common.serdes import Serde
 from penstock.common.serdes import Serdes as PlainSerdes
 from penstock.registry.generic_record import GenericRecord
+from penstock.registry.on_use import module
 from penstock.registry.serde import RegistrySerde
 
 T = TypeVar("T")
@@ -44,7 +43,7 @@ class Serdes(PlainSerdes):
         ``config``: settings of the registry for this serde, by the names of docs/SCHEMA_REGISTRY.md; by default those
         of the application. Raises TopologyError for a type or text that makes no schema.
         """
-        return RegistrySerde.of(_module("avro").avro_format(kind, schema), config)
+        return RegistrySerde.of(module("avro").avro_format(kind, schema), config)
 
     @staticmethod
     def protobuf(kind: type[T], *, config: Config | None = None) -> Serde[T]:
@@ -53,7 +52,7 @@ class Serdes(PlainSerdes):
         Their file is registered, with the files that it imports as references. ``config`` as in :meth:`avro`. Raises
         TopologyError for another class.
         """
-        return RegistrySerde.of(_module("protobuf").protobuf_format(kind), config)
+        return RegistrySerde.of(module("protobuf").protobuf_format(kind), config)
 
     @overload
     @staticmethod
@@ -73,12 +72,4 @@ class Serdes(PlainSerdes):
         gives another. With ``schema`` alone: plain JSON values, each checked against it. ``config`` as in :meth:`avro`.
         Raises TopologyError for a type or text that makes no schema.
         """
-        return RegistrySerde.of(_module("json_schema").json_format(kind, schema), config)
-
-
-def _module(name: str) -> Any:
-    """Imported on use: a program with one format needs the packages of no other."""
-    try:
-        return import_module(f"penstock.registry.{name}")
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[registry]'") from error
+        return RegistrySerde.of(module("json_schema").json_format(kind, schema), config)
