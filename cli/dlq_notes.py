@@ -78,7 +78,7 @@ class _Note(msgspec.Struct, frozen=True):
     at: int
 
 
-class Replayed(NamedTuple):
+class PastReplay(NamedTuple):
     """A topic to which a letter was replayed (None: its source), and the time (ms) of the note about it."""
 
     to: str | None
@@ -106,10 +106,10 @@ class Notes:
         if of.replay.topic_id == self.topic_id:
             self._ends.setdefault(of.partition, {})[of.replay] = note
 
-    def replays_of(self, letter: Letter) -> list[Replayed]:
+    def replays_of(self, letter: Letter) -> list[PastReplay]:
         """Returns where ``letter`` was replayed to."""
         return [
-            Replayed(replay.to, note.at)
+            PastReplay(replay.to, note.at)
             for replay, note in self._ends.get(letter.partition, {}).items()
             if letter.offset < note.end and replay.selects(letter, self.topic)
         ]

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.api.encoding import to_json
 from penstock.cli.dlq_letters import Letter
-from penstock.cli.dlq_notes import Replayed
+from penstock.cli.dlq_notes import PastReplay
 from penstock.cli.output import shown
 from penstock.common.dead_letters import own_headers
 from penstock.common.records import Headers
@@ -27,7 +27,7 @@ _MOST_HEX = 4096
 _INDENT = " " * 12
 
 
-def text_of(topic: str, letter: Letter, replays: Sequence[Replayed], serdes: SerdesOf | None) -> str:
+def text_of(topic: str, letter: Letter, replays: Sequence[PastReplay], serdes: SerdesOf | None) -> str:
     """Returns a letter as text of several lines. ``serdes``: decodes key and value, too."""
     parts = [(f"{topic} {letter.place}", "")]
     parts += [("time", moment(letter.timestamp)), *_error_parts(letter)]
@@ -116,7 +116,7 @@ def _shown_decoded(serde: Serde[Any], data: bytes) -> str:
     return shown_bytes(text.encode())
 
 
-def json_of(topic: str, letter: Letter, replays: Sequence[Replayed], serdes: SerdesOf | None) -> str:
+def json_of(topic: str, letter: Letter, replays: Sequence[PastReplay], serdes: SerdesOf | None) -> str:
     """Returns a letter as one line of JSON. Keys, values and headers are base64, and beside it text if they are."""
     error, before = letter.error, letter.replayed
     body = {

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from penstock.cli.processed import Processed, Rates
 from penstock.cli.rolling import rollout_lines
+from penstock.cli.standbys import SILENT, WAITING, standbys_of, standbys_text
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState, TaskStatus
 from penstock.cluster.watchers.found_partitioners import parted_topics, partitioners_of
 from penstock.common.ids import TaskId
@@ -130,7 +131,7 @@ def _table(
     table = Table(show_footer=True, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("task", "all")
     table.add_column("actor")
-    standbys = _standbys(status)
+    standbys = standbys_of(status)
     if standbys:
         table.add_column("standbys")
     table.add_column("state")
@@ -142,17 +143,17 @@ def _table(
     table.add_column("lost", f"{sum(task.lost_records for task in tasks.values()):,}", justify="right")
     for task_id in sorted({*tasks, *status.placement, *status.unhosted}):
         task, actor_id = tasks.get(task_id), status.placement.get(task_id, "")
-        standby_cells = [standbys.get(task_id, "")] if standbys else []
+        standby_cells = [standbys_text(standbys.get(task_id, ()))] if standbys else []
         if task is None:
             unknown = ["", *([""] if shows_rates else []), "?"] if task_id in status.unhosted else []
-            table.add_row(str(task_id), actor_id, *standby_cells, Text("waiting", style="yellow"), *unknown)
+            table.add_row(str(task_id), actor_id, *standby_cells, Text(WAITING, style="yellow"), *unknown)
             continue
         silent = actor_id in status.silent
         table.add_row(
             str(task_id),
             actor_id,
             *standby_cells,
-            Text("silent", style="red") if silent else _state(task),
+            Text(SILENT, style="red") if silent else _state(task),
             f"{processed[task_id]:,}",
             *([] if not shows_rates else ["" if rates is None else f"{rates.get(task_id, 0.0):,.0f}"]),
             "?" if silent else f"{task.lag:,}",
@@ -160,16 +161,6 @@ def _table(
             f"{task.lost_records:,}",
         )
     return table
-
-
-def _standbys(status: ApplicationStatus) -> dict[TaskId, str]:
-    """The actors with a standby of each task, and the lag of each standby that has one."""
-    found: dict[TaskId, list[str]] = {}
-    for actor in status.actors:
-        for standby in actor.standbys:
-            behind = f" ({standby.lag:,} behind)" if standby.lag else ""
-            found.setdefault(standby.task_id, []).append(f"{actor.actor_id}{behind}")
-    return {task_id: ", ".join(names) for task_id, names in found.items()}
 
 
 def _state(task: TaskStatus) -> Text:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from penstock.cli.applications import Application
 from penstock.cli.output import AsJson, console, print_json
+from penstock.cli.standbys import SILENT, WAITING, StandbyRow, standbys_of, standbys_text
 from penstock.cluster.read_side import ApplicationStatus, ReadSide, StoreMetadata, TaskState, unknown_store
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import STATE, Measured
@@ -22,14 +23,6 @@ from penstock.common.metric_names import STATE, Measured
 _ROWS = ("estimate-num-keys", "num-keys", "suppression-buffer-count-avg")
 """The figures that count rows, of which a store has one: on disk, in memory, of a suppression buffer."""
 _ON_DISK = "total-sst-files-size"
-
-
-@dataclass(frozen=True)
-class StandbyOf:
-    """A standby of a task: its actor, and the changelog offsets that it lacks."""
-
-    actor_id: str
-    lag: int
 
 
 @dataclass(frozen=True)
@@ -43,7 +36,7 @@ class Part:
     rows: int | None
     bytes_on_disk: int | None
     lag: int | None
-    standbys: tuple[StandbyOf, ...] = ()
+    standbys: tuple[StandbyRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,20 +114,16 @@ def _parts(store: StoreMetadata, status: ApplicationStatus) -> list[Part]:
     if store.is_global:
         return []
     reported = {task.task_id: (actor, task) for actor in status.actors for task in actor.tasks}
-    standbys: dict[TaskId, list[StandbyOf]] = {}
-    for actor in status.actors:
-        for each in actor.standbys:
-            standbys.setdefault(each.task_id, []).append(StandbyOf(actor.actor_id, each.lag))
-    parts = []
+    standbys, parts = standbys_of(status), []
     for number in range(store.partitions):
         task_id = TaskId(store.subtopology, number)
-        kept = tuple(standbys.get(task_id, ()))
+        kept = standbys.get(task_id, ())
         if task_id not in reported or task_id in status.unhosted:
-            parts.append(Part(str(task_id), status.placement.get(task_id), "waiting", None, None, None, kept))
+            parts.append(Part(str(task_id), status.placement.get(task_id), WAITING, None, None, None, kept))
             continue
         actor, task = reported[task_id]
         silent = actor.actor_id in status.silent
-        state, lag = ("silent", None) if silent else (task.state.value, task.restore_remaining)
+        state, lag = (SILENT, None) if silent else (task.state.value, task.restore_remaining)
         figures = _rows(task.measured, store.name), _on_disk(task.measured, store)
         parts.append(Part(str(task_id), actor.actor_id, state, *figures, lag, kept))
     return parts
@@ -167,10 +156,9 @@ def _shown(found: list[StoreFound]) -> RenderableType:
         _row(table, store.name, store.kind, _count(store.rows), size, _where(store), store.changelog or "none")
         for part in store.partitions:
             on_disk = _size(part.bytes_on_disk) if store.persistent else ""
-            kept = ", ".join(f"{it.actor_id} (-{it.lag:,})" if it.lag else it.actor_id for it in part.standbys)
             figures = _count(part.rows), on_disk, _count(part.lag)
             state = Text(part.state, style="" if part.state == TaskState.RUNNING.value else "yellow")
-            _row(parts, store.name, part.task_id, part.actor_id or "-", state, *figures, kept)
+            _row(parts, store.name, part.task_id, part.actor_id or "-", state, *figures, standbys_text(part.standbys))
     return Group(table, Text(), parts) if parts.row_count else table
 
 

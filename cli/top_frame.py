@@ -10,8 +10,9 @@ from typing import Generic, TypeVar
 from rich.text import Text
 
 from penstock.api.findings import BEHIND_S, BUSY, Finding, Level
+from penstock.cli.standbys import SILENT, WAITING, standbys_text
 from penstock.cli.top_keys import HELP, Sort, View
-from penstock.cli.top_rows import SILENT, WAITING, ActorRow, TaskRow, Top, slowness
+from penstock.cli.top_rows import ActorRow, TaskRow, Top, slowness
 from penstock.cluster.read_side import TaskState
 from penstock.common.shown import counted, seconds_text
 
@@ -170,11 +171,6 @@ def _count(number: float | None) -> Text:
     return Text("?" if number is None else f"{number:,.0f}")
 
 
-def _standbys(row: TaskRow) -> Text:
-    shown = (f"{each.actor_id} (-{each.lag:,})" if each.lag else each.actor_id for each in row.standbys)
-    return Text(", ".join(shown))
-
-
 def _task_columns(top: Top) -> list[_Column[TaskRow]]:
     has_standbys = any(row.standbys for row in top.tasks)
     return _TASKS if has_standbys else _TASKS[:-1]
@@ -188,7 +184,7 @@ _TASKS: list[_Column[TaskRow]] = [
     _Column("LAG", lambda row: _count(row.lag), 2, right=True, key=Sort.LAG),
     _Column("REC/S", lambda row: _count(row.records_per_s), 5, right=True, key=Sort.RATE),
     _Column("BUSY", lambda row: _share(row.busy), 6, right=True, key=Sort.BUSY),
-    _Column("STANDBYS", _standbys, 7),
+    _Column("STANDBYS", lambda row: Text(standbys_text(row.standbys)), 7),
 ]
 _ACTORS: list[_Column[ActorRow]] = [
     _Column("ACTOR", lambda row: Text(row.actor_id), 0),

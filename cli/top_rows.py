@@ -8,12 +8,10 @@ from typing import Any
 
 from penstock.api.findings import Finding, findings, share_of, share_of_task
 from penstock.api.status import findings_body
+from penstock.cli.standbys import SILENT, WAITING, StandbyRow, standbys_of
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import TASK
-
-WAITING, SILENT = "waiting", "silent"
-"""States of a task without an actor, and of one whose actor gives no sign of life."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +27,6 @@ class Restore:
         """The part that is done, from 0 to 1."""
         whole = self.restored + self.remaining
         return self.restored / whole if whole else 1.0
-
-
-@dataclass(frozen=True)
-class StandbyRow:
-    """A standby: its actor, and the offsets of its changelogs that it lacks."""
-
-    actor_id: str
-    lag: int
 
 
 @dataclass(frozen=True)
@@ -100,13 +90,9 @@ def top_of(status: ApplicationStatus, rates: Mapping[TaskId, float] | None = Non
     """Returns the figures of ``status``. ``rates``: records per second of each task; by default the tasks' own figures,
     which are of the last half minute."""
     reported = {task.task_id: (actor, task) for actor in status.actors for task in actor.tasks}
-    standbys: dict[TaskId, list[StandbyRow]] = {}
-    for actor in status.actors:
-        for standby in actor.standbys:
-            standbys.setdefault(standby.task_id, []).append(StandbyRow(actor.actor_id, standby.lag))
-    rows = []
+    standbys, rows = standbys_of(status), []
     for task_id in sorted({*reported, *status.placement, *status.unhosted}):
-        kept = tuple(standbys.get(task_id, ()))
+        kept = standbys.get(task_id, ())
         if task_id not in reported or task_id in status.unhosted:
             waits_for = status.unhosted.get(task_id)
             rows.append(_unreported(task_id, status.placement.get(task_id), waits_for, kept))

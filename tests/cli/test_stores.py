@@ -89,7 +89,7 @@ def test_the_tables_show_stores_and_partitions() -> None:
     assert lines[3][:6] == ["counts", "timestamped", "key-value", "2,000", "5.0", "MB"]
     assert lines[3][6:] == ["one,", "two", "app-counts-changelog"]
     assert lines[4] == ["recent", "window", "14", "in", "memory", "one,", "two", "none"]
-    assert ["counts", "0_1", "two", "restoring", "1,000", "2.5", "MB", "300", "one", "(-12)"] in lines
+    assert ["counts", "0_1", "two", "restoring", "1,000", "2.5", "MB", "300", "one", "(12", "behind)"] in lines
     assert ["counts", "0_2", "-", "waiting", "?", "?", "?"] in lines
 
 

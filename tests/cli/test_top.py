@@ -74,7 +74,7 @@ def test_the_first_line_says_what_is_wrong_and_the_slowest_task_is_first() -> No
     assert lines[3].startswith("app  RUNNING · 5 tasks · 2 actors · lag 507 + ?, 41 s behind · http://127.0.0.1:8080")
     assert tasks_in(lines) == ["0_4", "0_3", "0_0", "0_1", "0_2"]
     assert "#######... 70%, 12 s left" in "\n".join(lines)
-    assert "two (-12)" in "\n".join(lines)
+    assert "two (12 behind)" in "\n".join(lines)
     assert "1.2 ms  30.5 ms" in "\n".join(lines)
 
 
