@@ -7,10 +7,9 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-import typer
-
+from penstock.cli.deleted_records import skip_deleted
 from penstock.cli.dlq_letters import Letter, letters_of
-from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StreamsError
+from penstock.common.errors import BrokerUnreachableError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.shown import similar_to
@@ -70,7 +69,7 @@ class Letters:
                     if batch.partition in left:
                         yield batch.before(left[batch.partition].end)
                 for at, offset in consumer.lost_positions().items():
-                    _skip_deleted(consumer, at, offset)
+                    skip_deleted(consumer, at, offset)
                 remaining = {at: each for at, each in left.items() if consumer.position(at) < each.end}
                 if found or len(remaining) < len(left):
                     heard_s = time.monotonic()  # the caller may have taken long with the last ones
@@ -92,16 +91,6 @@ def _silence(left: Ranges) -> str:
         f"partition {at.partition} of topic {at.topic!r} cannot be read up to offset {offsets.end}: nothing has come "
         f"for {_PATIENCE_S:.0f} s. Is its broker up?"
     )
-
-
-def _skip_deleted(consumer: RecordConsumer, at: TopicPartition, offset: int) -> None:
-    """Continue at the first letter there is, instead of the one at ``offset``."""
-    where = f"partition {at.partition} of topic {at.topic!r}"
-    first = consumer.fetch_beginning_offsets([at])[at]
-    if first < offset:
-        raise StreamsError(f"{where}: offset {offset} no longer exists: the topic was created again; run it again")
-    typer.echo(f"{where}: the letters at offsets {offset} to {first - 1} were deleted before they were read", err=True)
-    consumer.seek(at, first)
 
 
 def partitions_of(clients: KafkaClients, topic: str) -> list[TopicPartition]:

@@ -14,10 +14,11 @@ import typer
 
 from penstock.api.encoding import to_json
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at
+from penstock.cli.deleted_records import skip_deleted
 from penstock.cli.output import shown
 from penstock.cli.topic_options import KeySerde, SerdeName, TopicName, ValueSerde
 from penstock.cli.where import Condition, headers_as_text, plain
-from penstock.common.errors import ConfigError, DeserializationError, StreamsError
+from penstock.common.errors import ConfigError, DeserializationError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.secrets import Entries
@@ -188,20 +189,7 @@ def batches(
         for batch in consumer.poll(_RECORDS, _POLL_S):
             yield batch if ends is None else batch.before(ends[batch.partition])
         for partition, offset in consumer.lost_positions().items():
-            _skip_deleted(consumer, partition, offset)
-
-
-def _skip_deleted(consumer: RecordConsumer, partition: TopicPartition, offset: int) -> None:
-    """Continue at the first record there is, instead of the one at ``offset``."""
-    where = f"partition {partition.partition} of topic {partition.topic!r}"
-    first = consumer.fetch_beginning_offsets([partition])[partition]
-    if first < offset:
-        raise StreamsError(
-            f"{where}: offset {offset} no longer exists: the topic was recreated or its records were deleted; read "
-            "it again"
-        )
-    typer.echo(f"{where}: the records at offsets {offset} to {first - 1} were deleted before they were read", err=True)
-    consumer.seek(partition, first)
+            skip_deleted(consumer, partition, offset)
 
 
 def _has_reached(position: int, end: int) -> bool:
