@@ -8,7 +8,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ConfigError
+from penstock.common.errors import ConfigError, SerializationError
 from penstock.common.serdes import Serde, Serdes
 from penstock.common.shown import similar_to
 from penstock.common.windows import Windowed
@@ -86,7 +86,7 @@ def _reader(name: str, read: Callable[[bytes], Any]) -> Serde[Any]:
 
 
 def _never_written(value: Any) -> bytes:
-    raise NotImplementedError("the bytes of an internal topic are only read here")
+    raise SerializationError("records of an internal topic are only read here")
 
 
 # ---- foreign-key joins ----

@@ -15,7 +15,7 @@ from penstock.api.findings import Level
 from penstock.cli import doctor_checks as checks
 from penstock.cli.client_options import CommandConfig, clients_at, servers_option
 from penstock.cli.doctor_checks import Checked
-from penstock.cli.output import AsJson, console, print_json
+from penstock.cli.output import LEVEL_STYLES, AsJson, console, print_json
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.common.version import version
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.kafka.clients import ConfluentClients
 
 _SHORT_S, _KAFKA_S, _PROGRAM_S, _RAY_S = 10.0, 25.0, 60.0, 75.0
-_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "red"}
 Check = tuple[str, float, Callable[[], Iterable[Checked | None]]]
 """The name of a check, the seconds that it may take, and the function that makes it."""
 
@@ -140,7 +139,7 @@ def _table(results: list[Checked]) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     for each in results:
         found = Text(each.found + (f"\n-> {each.advice}" if each.advice else ""))
-        table.add_row(Text(each.level.value, style=_STYLES[each.level]), Text(each.name), found)
+        table.add_row(Text(each.level.value, style=LEVEL_STYLES[each.level]), Text(each.name), found)
     return table
 
 

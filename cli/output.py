@@ -12,8 +12,10 @@ import typer
 from rich.console import Console
 
 from penstock.api.encoding import to_json
+from penstock.api.findings import Level
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read")]
+LEVEL_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "red"}
 _PIPED_WIDTH = 200
 
 

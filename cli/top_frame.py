@@ -10,13 +10,13 @@ from typing import Generic, TypeVar
 from rich.text import Text
 
 from penstock.api.findings import BEHIND_S, BUSY, Finding, Level
+from penstock.cli.output import LEVEL_STYLES
 from penstock.cli.standbys import SILENT, WAITING, standbys_text
 from penstock.cli.top_keys import HELP, Sort, View
 from penstock.cli.top_rows import ActorRow, TaskRow, Top, slowness
 from penstock.cluster.read_side import TaskState
 from penstock.common.shown import counted, seconds_text
 
-_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "red"}
 _GAP = 2
 _BAR = 10
 _FEW_LINES = 12
@@ -70,7 +70,7 @@ def frame(top: Top | None, view: View, width: int, height: int, note: str = "") 
 
 def plain(top: Top, width: int) -> list[Text]:
     """Returns all there is to show, for an output that is no terminal."""
-    lines = [Text(finding.sentence, style=_STYLES[finding.level]) for finding in top.findings]
+    lines = [Text(finding.sentence, style=LEVEL_STYLES[finding.level]) for finding in top.findings]
     lines += [_headline(top, View()), Text(), *_table(_task_columns(top), _chosen(top, View()), width)]
     return [*lines, Text(), *_table(_ACTORS, top.actors, width)]
 
@@ -84,7 +84,7 @@ def _fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
 
 def _finding(finding: Finding, width: int, most: int) -> list[Text]:
     wrapped = textwrap.wrap(finding.sentence, max(10, width), max_lines=most, placeholder=" …")
-    return [Text(line, style=_STYLES[finding.level]) for line in wrapped]
+    return [Text(line, style=LEVEL_STYLES[finding.level]) for line in wrapped]
 
 
 def _headline(top: Top, view: View) -> Text:
