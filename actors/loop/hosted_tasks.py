@@ -47,8 +47,8 @@ class HostedTasks:
         """``is_superseded``: True if another order (an assignment, a suspension, a stop) waits to be carried out."""
         self.by_id: dict[TaskId, HostedTask] = {}
         self.running: list[HostedTask] = []
-        self.starting: HostedTask | None = None
-        """The task whose processors are being initialised, or whose calls end in a pause."""
+        self.at_work: HostedTask | None = None
+        """The task whose processors are being initialised, or whose calls end in a pause; None while there is none."""
         self._opening = opening
         self._restoration = restoration
         self._standbys = standbys
@@ -90,9 +90,9 @@ class HostedTasks:
         """Let calls of running tasks end, which take no records. Returns True if some have."""
         busy = False
         for hosted in self.running:
-            self.starting = hosted
+            self.at_work = hosted
             busy = hosted.step_calls(self._clock.wall_ms(), self._clock.monotonic_s) > 0 or busy
-        self.starting = None
+        self.at_work = None
         return busy
 
     @property
@@ -112,7 +112,7 @@ class HostedTasks:
         """Take all tasks back to the last commit. Their changes since then are forgotten; committed rows remain in
         their stores. If Kafka has committed more than the stores have, it is in the changelogs. :meth:`begin` must
         follow. If the coordinator has given the tasks to other actors, all are dropped."""
-        self.starting = None
+        self.at_work = None
         while True:
             tasks = list(map(str, self.by_id))
             self._log.warning(f"{error.happened}, going back to the last commit", reason=str(error), tasks=tasks)
@@ -195,9 +195,9 @@ class HostedTasks:
         """Let ``hosted``, which lacks nothing, process records, unless it waits for global stores."""
         if not self._globals.admits(hosted):
             return
-        self.starting = hosted
+        self.at_work = hosted
         hosted.run(self._clock.wall_ms())
-        self.starting = None
+        self.at_work = None
         self.running.append(hosted)
         self._reader.assign(self.running)
 

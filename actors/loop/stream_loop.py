@@ -206,7 +206,7 @@ class StreamLoop:
             wait_s = self.step(wait_s)
 
     def _task_at_work(self) -> str | None:
-        return str(hosted.id) if (hosted := self._current or self._hosted.starting) is not None else None
+        return str(hosted.id) if (hosted := self._current or self._hosted.at_work) is not None else None
 
     def step(self, wait_s: float = 0.0) -> float:
         """Wait at most ``wait_s`` for a command, then work about 2 ms. Returns the seconds that the next call may
@@ -366,7 +366,7 @@ class StreamLoop:
         error = with_writer(error, self._running)
         text = describe_error(error) + self.uncaught.handle(error)
         self._log.error("stream loop failed", error=text, task=self._task_at_work())
-        failed, self._current = self._current or self._hosted.starting, None
+        failed, self._current = self._current or self._hosted.at_work, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
         if failed is None or self._guarantee.exactly_once or in_job or self._failed_with is not None:
