@@ -92,7 +92,7 @@ class Failures:
         self._processing = config.processing_exception_handler
         self._production = config.production_exception_handler
         self._topic = config.errors_dead_letter_queue_topic_name if send is not None else None
-        self._told_of_lost_letters = False
+        self._has_logged_lost_letters = False
 
     def counts(self) -> HandlerCounts:
         """Returns what the handlers have dropped so far, and the number of dead letters."""
@@ -196,8 +196,8 @@ class Failures:
 
     def _write(self, letter: ProducerRecord[bytes | None, bytes | None]) -> None:
         if self.send is None:
-            if not self._told_of_lost_letters:
-                self._told_of_lost_letters = True
+            if not self._has_logged_lost_letters:
+                self._has_logged_lost_letters = True
                 what = "dead letters are not written for records of global stores: the handler's are dropped"
                 logger(__name__).warning(what, topic=letter.topic)
             return

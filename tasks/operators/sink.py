@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from itertools import count
 from operator import index
 from typing import Any, Protocol
 
@@ -91,8 +90,9 @@ def _refused(
     key_bytes = node.key_serde.serialize if wiring.undecoded_key is None else None
     value_bytes = node.value_serde.serialize if wiring.undecoded_value is None else None
 
-    def asked_again(error: RetriableError, key: Any, value: Any) -> tuple[bytes | None, bytes | None] | Exception:
-        for attempt in count(1):
+    def asked_again(error: RetriableError, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
+        attempt = 1
+        while True:
             context.failures.wait(error, attempt)
             try:
                 return (
@@ -100,17 +100,14 @@ def _refused(
                     value if value is None or value_bytes is None else value_bytes(value),
                 )
             except RetriableError as again:
-                error = again
-            except Exception as other:
-                return other
-        raise AssertionError("unreachable")
+                error, attempt = again, attempt + 1
 
     def run(error: Exception, key: Any, value: Any, timestamp: int) -> tuple[bytes | None, bytes | None] | None:
         if isinstance(error, RetriableError):
-            answer = asked_again(error, key, value)
-            if not isinstance(answer, Exception):
-                return answer
-            error = answer
+            try:
+                return asked_again(error, key, value)
+            except Exception as other:
+                error = other
         if is_explained(error):
             raise error
         origin, why = _why(node, wiring, key, value, error)
