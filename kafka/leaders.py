@@ -35,8 +35,8 @@ def checked_offset(offset: int) -> int:
 
 
 def of_the_leaders(client: AdminClient | Consumer, ask: Callable[[], T]) -> T:
-    """Returns the result of ``ask``, which is asked once more if the leaders were outdated: then of the new ones. Raises
-    its error."""
+    """Returns the result of ``ask``. Raises its error, unless the leaders were outdated: then ``ask`` is called once
+    more, and asks the new ones."""
     try:
         return ask()
     except KafkaException as error:
