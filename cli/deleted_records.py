@@ -16,8 +16,8 @@ def skip_deleted(consumer: RecordConsumer, partition: TopicPartition, offset: in
     first = consumer.fetch_beginning_offsets([partition])[partition]
     if first < offset:
         raise StreamsError(
-            f"{where}: offset {offset} no longer exists: the topic was recreated or its records were deleted; run the "
-            "command again"
+            f"{where}: offset {offset} no longer exists: the topic was created again, or its records were deleted; run "
+            "the command again"
         )
     typer.echo(f"{where}: the records at offsets {offset} to {first - 1} were deleted before they were read", err=True)
     consumer.seek(partition, first)
