@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _LONGEST_BITS = 70
-"""Bits of ten bytes, which hold any number of 64 bits. Without a limit the time would grow with the square of a length."""
+"""Bits of ten bytes, which hold any number of 64 bits. Without a limit, time would grow with the square of a length."""
 
 
 def varint(number: int) -> bytes:
