@@ -41,6 +41,7 @@ class TaskContext:
     ``headers`` and ``timestamp`` are set to the current record's before any code that reads them runs.
     ``emit_interval_ms``: least wall-clock time between two looks of an operator for windows that have closed.
     ``idle``: the operators whose time advances while no records come; None if there are none.
+    ``punctuated_ms``: the time of the last punctuation, by the clock of its own.
     ``keeps_places``: False if offsets of records do not outlive the host, as in the test driver.
     ``refuses_wall_clock``: True if the host has no wall clock that could call a punctuator.
     ``is_latest``: False while a versioned table forwards an update that is older than the latest of its key.
@@ -60,6 +61,7 @@ class TaskContext:
         "is_latest",
         "keeps_places",
         "partition",
+        "punctuated_ms",
         "refuses_wall_clock",
         "remembered",
         "stream_time",
@@ -77,6 +79,7 @@ class TaskContext:
         self.keeps_places = True
         self.refuses_wall_clock = False
         self.timestamp = -1
+        self.punctuated_ms = -1
         self.stream_time = -1
         self.wall_ms = 0
         self.dropped_records = 0
@@ -122,6 +125,11 @@ class TaskContext:
         if self.partition is not None:
             return self.partition, self._cursor.offset
         return (self.headers.source, self.headers.offset) if isinstance(self.headers, PlacedHeaders) else (None, -1)
+
+    @property
+    def is_held_back(self) -> bool:
+        """True if the current record is none of a run: a cache, ``suppress`` or a call has held it back."""
+        return self.partition is None or self._cursor is not self._run
 
     def raw(self) -> tuple[bytes | None, bytes | None] | None:
         """Returns the bytes of the current record as it was read, if its headers have them."""

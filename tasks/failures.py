@@ -18,6 +18,7 @@ from penstock.common.errors import (
     RecordError,
     RecordRefusedError,
     RetriableError,
+    RuleBrokenError,
     SerializationError,
     StreamsError,
     TopologyError,
@@ -125,6 +126,16 @@ class Failures:
         """
         if is_explained(cause):
             raise cause
+        self._in_user_code(cause, node, key, value, timestamp)
+
+    def in_call(self, cause: Exception, node: str, key: Any, value: Any, timestamp: int) -> None:
+        """Decide about a record whose call out has failed. No operator, store or producer of the task has a part in it,
+        so an error of penstock is like others; but RetriableError takes the task back."""
+        if isinstance(cause, RetriableError | RuleBrokenError):
+            raise cause
+        self._in_user_code(cause, node, key, value, timestamp)
+
+    def _in_user_code(self, cause: Exception, node: str, key: Any, value: Any, timestamp: int) -> None:
         record = Record(key, value, max(timestamp, 0), self._context.headers or NO_HEADERS)
         self._process(cause, node, record, timestamp)
 

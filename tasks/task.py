@@ -330,7 +330,7 @@ class Task(CommittingTask):
     def punctuate(self, wall_ms: int) -> bool:
         """Let the time of idle operators advance, and call the wall-clock punctuators that are due; returns True if
         there were any of either."""
-        self._context.wall_ms = wall_ms
+        self._context.wall_ms = self._context.punctuated_ms = wall_ms
         advanced = self._idle is not None and self._idle.advance(wall_ms, self._group.busy_topics(), self._is_flushed)
         return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or advanced
 
@@ -348,7 +348,7 @@ class Task(CommittingTask):
         return True
 
     def _call_punctuator(self, node: str, punctuator: Punctuator, now_ms: int) -> None:
-        self._context.timestamp = now_ms
+        self._context.timestamp = self._context.punctuated_ms = now_ms
         try:
             punctuator(now_ms)
         except Exception as error:

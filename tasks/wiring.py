@@ -186,7 +186,15 @@ class Wiring:
     @property
     def failed(self) -> Failed:
         """:meth:`Failures.in_operator`, called with key and value as users know them."""
-        failed, readable_key, readable_value = self.context.failures.in_operator, self.readable_key, self.readable_value
+        return self._readable(self.context.failures.in_operator)
+
+    @property
+    def failed_call(self) -> Failed:
+        """:meth:`Failures.in_call`, called with key and value as users know them."""
+        return self._readable(self.context.failures.in_call)
+
+    def _readable(self, failed: Failed) -> Failed:
+        readable_key, readable_value = self.readable_key, self.readable_value
         if self.undecoded_key is None and self.undecoded_value is None:
             return failed
 

@@ -188,7 +188,8 @@ class HostedTask(StoredTask):
     @property
     def may_leave_records(self) -> bool:
         """True if it may have queued records although the last batch was not full."""
-        return self.task.calls is not None or (self.has_several_inputs and not self.more)
+        waits = self.task.calls is not None or self._serde_waits.reason is not None
+        return waits or (self.has_several_inputs and not self.more)
 
     @property
     def has_calls(self) -> bool:

@@ -18,7 +18,7 @@ class BatchMachine(CallMachine):
 
     A batch begins when it is full, or when its first element has waited for half the time of the last calls,
     ``max_wait_ms`` at most: waiting longer would add more to the latency than a larger batch saves. If a batch fails,
-    each of its elements is tried again alone, so that only the bad one fails.
+    each of its elements is tried again alone, within a time-out of its own, so that only the bad one fails.
     """
 
     def __init__(
@@ -71,10 +71,11 @@ class BatchMachine(CallMachine):
             super().failed(number, error, now_ms)
             return
         del self.running[number]
-        if self.breaker is not None and self._is_worth_a_try(error):
-            self.breaker.failed(now_ms)
+        self._count_failure(error, now_ms)
         self.counts.retries += len(batch)
         for element in batch:
+            # Its time begins again: the good ones of a large batch must not run out of it behind the others.
+            self._started.pop(element, None)
             element.error, element.state, element.tries = error, WAITING, 0
         self._alone += batch
 
@@ -115,14 +116,13 @@ class BatchMachine(CallMachine):
             self._start_batch(batch, now_ms)
 
     def _next_batch(self, now_ms: float) -> list[Element]:
-        while self._alone:
-            element = self._alone.popleft()
+        if self._alone:
+            return [self._alone.popleft()]
+        ready = self._ready
+        while ready and ready[0].tries:  # alone, after a pause
+            element = ready.popleft()
             if element.state == WAITING:
                 return [element]
-        ready = self._ready
-        if ready and ready[0].tries:  # alone, after a pause
-            element = ready.popleft()
-            return [element] if element.state == WAITING else self._next_batch(now_ms)
         if len(ready) < self._max_records and (not ready or now_ms < self._due_ms()):
             return []
         batch = [ready.popleft() for _ in range(min(len(ready), self._max_records))]

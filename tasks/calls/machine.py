@@ -155,12 +155,7 @@ class CallMachine:
         if element is None:
             self.counts.late += 1
             return
-        again = self._is_worth_a_try(error)
-        if self.breaker is not None:
-            if again:
-                self.breaker.failed(now_ms)
-            else:
-                self.breaker.succeeded()  # the service has answered
+        again = self._count_failure(error, now_ms)
         element.error = error
         if self._retry is not None and again and element.tries < self._retry.tries:
             due_ms = now_ms + self._pause_ms(element, error)
@@ -309,6 +304,16 @@ class CallMachine:
         del self.unfinished[element]
         self.held_bytes -= element.size
         return element
+
+    def _count_failure(self, error: Exception, now_ms: float) -> bool:
+        """Report a failed try to the circuit breaker. Returns True if the call is worth another try."""
+        again = self._is_worth_a_try(error)
+        if self.breaker is not None:
+            if again:
+                self.breaker.failed(now_ms)
+            else:
+                self.breaker.succeeded()  # the service has answered
+        return again
 
     def _is_worth_a_try(self, error: Exception) -> bool:
         if self._retry is None:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from penstock.common.errors import TopologyError
+from penstock.common.ids import TopicPartition
 from penstock.common.records import NO_HEADERS, Record, RecordMetadata
 from penstock.common.shown import shown_with_type
 from penstock.state.write_buffer.sizes import object_bytes, strides
 from penstock.tasks.calls.batch_machine import BatchMachine
 from penstock.tasks.calls.element import Element
+from penstock.tasks.calls.equality import chain_of, digest, same_of
 from penstock.tasks.calls.machine import CallMachine, tried
-from penstock.tasks.calls.task_calls import CallingOperator
+from penstock.tasks.calls.task_calls import CallingOperator, TaskCalls
 from penstock.tasks.closures import closure_of
-from penstock.tasks.context import Remembered
+from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.record_places import PlacedHeaders
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.operators.calls import CallOperator, MapBatch, MapValuesAsync, ProcessAsync
@@ -33,7 +35,7 @@ def _map_values_async(spec: MapValuesAsync, wiring: Wiring) -> StreamEdge:
     def arguments(element: Element) -> tuple[Any, ...]:
         return (element.value,)
 
-    same = (lambda element: hashable(element.value)) if shares else None
+    same = (lambda element: same_of(element.value)) if shares else None
     return _edge(spec, wiring, spec.mapper, arguments, emit, same)
 
 
@@ -133,15 +135,10 @@ def _edge(
         arguments = _with_context(arguments, wiring)
     calls.operators.append(CallingOperator(wiring.name, machine, function, arguments, emit, _give_up(wiring)))
     submit, source, chains, size = machine.submit, context.place, machine.chains_keys, _sizes()
-    last: object = None
-    number, failures = 0, context.failures
+    lineage, failures = _lineages(context, calls), context.failures
 
     def run(key: Any, value: Any, timestamp: int) -> None:
-        nonlocal last, number
         partition, offset = source()
-        place = partition, offset, calls.lineage
-        number = number + 1 if place == last else 0
-        last = place
         headers = context.headers
         element = Element(
             key,
@@ -150,11 +147,11 @@ def _edge(
             headers or None,
             partition,
             offset,
-            f"{calls.lineage}{number}.",
+            lineage(partition, offset, key),
             calls.time,
             calls.partition_time,
             size(key, value),
-            hashable(key) if chains and key is not None else None,
+            chain_of(key) if chains and key is not None else None,
         )
         if same is not None:
             element.same = same(element)
@@ -163,6 +160,27 @@ def _edge(
         submit(element)
 
     _hold_idle_time_back(machine, wiring)
+    return run
+
+
+def _lineages(context: TaskContext, calls: TaskCalls) -> Callable[[TopicPartition | None, int, Any], str]:
+    """Returns a function that tells apart the elements of one place: it numbers those that follow each other."""
+    last: dict[bool, tuple[object, int]] = {}
+
+    def run(partition: TopicPartition | None, offset: int, key: Any) -> str:
+        above = calls.lineage
+        if not above:
+            if partition is None:
+                above = f"@{context.punctuated_ms}/"
+            elif context.is_held_back:
+                # A flush comes to the updates that one record has led to in any order, and to others between them.
+                above = f"{digest(key)}/"
+        place = partition, offset, above
+        before, number = last.get(partition is None, (None, 0))
+        number = number + 1 if place == before else 0
+        last[partition is None] = place, number
+        return f"{above}{number}."
+
     return run
 
 
@@ -195,7 +213,7 @@ def _with_context(arguments: Arguments, wiring: Wiring) -> Arguments:
 
 
 def _give_up(wiring: Wiring) -> Callable[[Element], None]:
-    failed, name = wiring.failed, wiring.name
+    failed, name = wiring.failed_call, wiring.name
 
     def run(element: Element) -> None:
         error = element.error
@@ -224,26 +242,3 @@ def _sizes() -> Callable[[Any, Any], int]:
         return mean
 
     return run
-
-
-def hashable(value: Any) -> Hashable:
-    """Returns ``value``, or a form of it that can be a key of a dict and is equal if the values are."""
-    try:
-        hash(value)
-    except TypeError:
-        return _frozen(value)
-    return value  # type: ignore[no-any-return]  # hash() has shown it
-
-
-def _frozen(value: Any) -> Hashable:
-    if isinstance(value, dict):
-        return frozenset((_frozen(key), _frozen(each)) for key, each in value.items())
-    if isinstance(value, list | tuple):
-        return tuple(map(_frozen, value))
-    if isinstance(value, set):
-        return frozenset(map(_frozen, value))
-    try:
-        hash(value)
-    except TypeError:
-        return repr(value)
-    return value  # type: ignore[no-any-return]

@@ -37,11 +37,11 @@ class Registry:
         return data.decode()
 
 
-def copying(state_dir: Path, registry: Registry, guarantee: str, partitions: int = 2) -> Rig:
+def copying(state_dir: Path, registry: Registry, guarantee: str, partitions: int = 2, **config: Any) -> Rig:
     builder = ps.StreamsBuilder()
     serdes = ps.Consumed.with_(STRING, registry.strings)
     builder.stream("in", serdes).to("out", ps.Produced.with_(STRING, registry.strings))
-    return Rig(state_dir, builder.build(), partitions=partitions, processing_guarantee=guarantee)
+    return Rig(state_dir, builder.build(), partitions=partitions, processing_guarantee=guarantee, **config)
 
 
 def written(rig: Rig) -> list[str]:
@@ -79,6 +79,23 @@ def test_one_partition_waits_and_the_other_task_continues(guarantee: str, tmp_pa
         rig.commit(loop)
     assert sorted(written(rig)) == ["fast", "slow 1", "slow 2"]
     assert (rig.committed(0), waits(loop)) == (2, [None, None])
+
+
+def test_a_partition_that_waits_is_fetched_no_further_than_others(tmp_path: Path) -> None:
+    """A registry may be away for hours: the actor's only task must not take in the whole topic meanwhile."""
+    registry = Registry()
+    rig = copying(tmp_path, registry, "at_least_once", partitions=1, buffered_records_per_partition=10)
+    loop = rig.running()
+    registry.down = {"read"}
+    rig.write("in", *(("k", str(number), 1) for number in range(5000)))
+    for _ in range(100):
+        loop.step()
+    (hosted,) = loop._running
+    assert hosted.queued()["in"] < 1000
+    registry.down = set()
+    rig.commit(loop)
+    settle(loop)
+    assert written(rig) == [str(number) for number in range(5000)]
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

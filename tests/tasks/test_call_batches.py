@@ -78,6 +78,44 @@ def test_a_batch_with_too_few_results_is_tried_record_by_record_too() -> None:
     assert "1 results for 2 values" in str(rest[0].error)
 
 
+def test_the_good_ones_of_a_failed_batch_do_not_run_out_of_time_while_each_is_tried_alone() -> None:
+    service = batches(max_records=100, calls=ps.Calls(max_in_flight=1, timeout_ms=1000))
+    first, *rest = [service.submit(value=number) for number in range(101)]
+    end(service, first, ["a"])
+    service.tick(900)
+    end(service, rest[0], ValueError("one of these is bad"))
+    for element in rest:
+        service.tick(900)
+        end(service, element, ValueError("bad") if element is rest[7] else ["good"])
+    assert [element for element in rest if element.state != DONE] == [rest[7]]
+
+
+def test_a_batch_that_gets_an_answer_ends_the_probe_of_the_breaker() -> None:
+    retry = ps.Retry(tries=1, retryable=lambda error: isinstance(error, OSError))
+    service = batches(calls=ps.Calls(max_in_flight=1, retry=retry, breaker=ps.Breaker(failures=1, open_ms=100)))
+    first, *rest = [service.submit() for _ in range(4)]
+    end(service, first, OSError("down"))
+    service.tick(100)
+    end(service, rest[0], ValueError("the service has answered: one of these is bad"))
+    for element in rest:
+        end(service, element, ["good"])
+    assert service.gone == [first, *rest]
+
+
+def test_many_elements_of_failed_batches_may_run_out_of_time_together() -> None:
+    most = 3000
+    calls = ps.Calls(max_in_flight=1, timeout_ms=1000, retry=ps.Retry(tries=2, backoff_ms=500, factor=1))
+    service = batches(max_records=most, calls=calls)
+    first, *rest = [service.submit() for _ in range(most + 1)]
+    end(service, first, ["a"])
+    end(service, rest[0], ValueError("bad"))
+    for element in rest:
+        end(service, element, ValueError("bad"))
+    service.tick(500)
+    service.tick(1000)
+    assert [type(element.error) for element in service.gone[1:]] == [ps.CallTimeoutError] * most
+
+
 def test_all_of_a_batch_that_lasts_too_long_time_out() -> None:
     service = batches(calls=ps.Calls(max_in_flight=1, timeout_ms=100))
     first, *rest = [service.submit() for _ in range(3)]

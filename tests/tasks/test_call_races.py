@@ -20,7 +20,13 @@ _CALLS = st.builds(
     timeout_ms=st.integers(1, 60),
     order=st.sampled_from(["key", "partition", "none"]),
     collapse=st.booleans(),
-    retry=st.none() | st.builds(ps.Retry, tries=st.integers(1, 4), backoff_ms=st.integers(0, 30)),
+    retry=st.none()
+    | st.builds(
+        ps.Retry,
+        tries=st.integers(1, 4),
+        backoff_ms=st.integers(0, 30),
+        retryable=st.sampled_from([None, lambda error: isinstance(error, OSError)]),
+    ),
     breaker=st.none() | st.builds(ps.Breaker, failures=st.integers(1, 3), open_ms=st.integers(1, 50)),
     cache=st.none() | st.builds(ps.Cache, ttl_ms=st.integers(1, 50), max_entries=st.integers(1, 3)),
     max_rate=st.none() | st.sampled_from([10.0, 100.0, 1000.0]),
@@ -61,12 +67,12 @@ class Races(RuleBasedStateMachine):
             self.service.tick(ms)
 
     @precondition(lambda self: self.service.open)
-    @rule(data=st.data(), fails=st.booleans(), then_ticks=st.booleans())
-    def a_try_ends(self, data: st.DataObject, fails: bool, then_ticks: bool) -> None:
+    @rule(data=st.data(), fails=st.sampled_from([None, OSError, ValueError]), then_ticks=st.booleans())
+    def a_try_ends(self, data: st.DataObject, fails: type[Exception] | None, then_ticks: bool) -> None:
         """Any try that was ever begun, also one that has ended or was given up."""
         number = data.draw(st.sampled_from(sorted(self.service.open)))
-        if fails:
-            self.service.machine.failed(number, OSError("failed"), self.service.now)
+        if fails is not None:
+            self.service.machine.failed(number, fails("failed"), self.service.now)
         else:
             self.service.machine.succeeded(number, self.result_of(number), self.service.now)
         if then_ticks and not self.closed:

@@ -25,6 +25,11 @@ class CallOperator(Operator):
         """True if the function may look at the key."""
         return self.gives_keys or self.with_context
 
+    @property
+    def keeps_source(self) -> bool:
+        """True if its function is given the source of a record."""
+        return self.with_context
+
 
 @dataclass(frozen=True)
 class MapValuesAsync(CallOperator):
