@@ -11,7 +11,8 @@ from typing_extensions import override
 MASK = "****"
 _SECRET = re.compile(
     r"password|passphrase|secret|jaas|credential|token|private\.key|ssl\.key(store\.key|\.pem)|\.pem$|^ssl_key$"
-    r"|sasl\.oauthbearer\.(?!method$)|basic\.auth\.user\.info$|(account|access|master|sas)_key$|customer_key",
+    r"|sasl\.oauthbearer\.(?!method$)|basic\.auth\.user\.info$|(account|access|master|sas)_key$|customer_key"
+    r"|^schema\.registry\.proxy$",
     re.IGNORECASE,
 )
 """Matches the names of secrets in librdkafka, in Java and of object storage, and mistyped ones: hiding too much does no

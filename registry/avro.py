@@ -26,6 +26,7 @@ from penstock.registry.avro_evolution import conflicts
 from penstock.registry.avro_nesting import check_arrays, codec, has_ints, is_recursive
 from penstock.registry.avro_types import KEPT, schema_of
 from penstock.registry.contracts import HEAD_BYTES, Format, Reference, RegisteredSchema, Schema
+from penstock.registry.evolution import referred_texts
 from penstock.registry.generic_record import GenericRecord
 
 Referred = Callable[[Reference], Schema]
@@ -88,7 +89,7 @@ class AvroFormat(Format):
         assert writer is not None
         if writer.type != "AVRO":
             raise SerializationError(f"the record was written as {writer.type}, and is read as Avro")
-        texts = _referred(writer, referred)
+        texts = referred_texts(writer, referred)
         parsed, own, found = _parsed(writer.text, texts), None, list[str]()
         if self.text is not None:
             found = conflicts(self.text, writer.text, texts)
@@ -107,7 +108,7 @@ class AvroFormat(Format):
     def writer(self, schema: Schema, head: bytes, referred: Referred) -> Callable[[Any], bytes]:
         if schema.type != "AVRO":
             raise SerializationError(f"the schema is one of {schema.type}, and records are written as Avro")
-        texts = _referred(schema, referred)
+        texts = referred_texts(schema, referred)
         if self.text is not None and (found := conflicts(schema.text, self.text, texts)):
             raise SerializationError(f"the schema to write with cannot hold what is written: {'; '.join(found)}")
         parsed = _parsed(schema.text, texts)
@@ -126,23 +127,6 @@ def avro_format(kind: Any, schema: str | Mapping[str, Any] | None) -> AvroFormat
     except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError) as error:
         raise TopologyError(f"Serdes.avro: no Avro schema: {type(error).__name__}: {error}") from error
     return AvroFormat(kind, text)
-
-
-def _referred(schema: Schema, referred: Referred) -> list[str]:
-    """Returns the schemas that ``schema`` refers to, each once, and after those that it refers to itself."""
-    texts: dict[Reference, str] = {}
-    begun: set[Reference] = set()
-
-    def add(references: tuple[Reference, ...]) -> None:
-        for reference in references:
-            if reference not in begun:
-                begun.add(reference)
-                found = referred(reference)
-                add(found.references)
-                texts[reference] = found.text
-
-    add(schema.references)
-    return list(dict.fromkeys(texts.values()))
 
 
 class _Parsed(NamedTuple):

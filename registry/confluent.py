@@ -45,30 +45,29 @@ class ConfluentRegistry(SchemaRegistry):
 
     @override
     def schema(self, schema_id: int) -> Schema:
-        return _schema(self._call(f"schema id {schema_id}", lambda: self._client.get_schema(schema_id)))
+        return self._call(f"schema id {schema_id}", lambda: _schema(self._client.get_schema(schema_id)))
 
     @override
     def register(self, subject: str, schema: Schema, normalize: bool) -> int:
         given = _for_client(schema)
         what = f"schema for subject {subject}"
-        found: int = self._call(what, lambda: self._client.register_schema(subject, given, normalize))
-        return found
+        return self._call(what, lambda: _is(int, self._client.register_schema(subject, given, normalize)))
 
     @override
     def lookup(self, subject: str, schema: Schema, normalize: bool) -> RegisteredSchema:
         given, what = _for_client(schema), f"schema in subject {subject}"
-        return _registered(self._call(what, lambda: self._client.lookup_schema(subject, given, normalize)))
+        return self._call(what, lambda: _registered(self._client.lookup_schema(subject, given, normalize)))
 
     @override
     def version(self, subject: str, version: int) -> RegisteredSchema:
         what = f"version {version} of subject {subject}"
-        return _registered(self._call(what, lambda: self._client.get_version(subject, version)))
+        return self._call(what, lambda: _registered(self._client.get_version(subject, version)))
 
     @override
     def latest(self, subject: str) -> RegisteredSchema:
         what = f"latest version of subject {subject}"
         # Past the client's cache, which keeps the latest version for ever.
-        return _registered(self._call(what, lambda: self._client.get_version(subject, "latest")))
+        return self._call(what, lambda: _registered(self._client.get_version(subject, "latest")))
 
     @override
     def conflicts(self, subject: str, schema: Schema) -> list[str]:
@@ -102,21 +101,29 @@ class ConfluentRegistry(SchemaRegistry):
             return SchemaRefusedError(f"the schema registry {self._url} refuses the {what}: {said}")
         if error.http_status_code in (401, 403):
             fix = "Fix basic.auth.user.info or bearer.auth.*, or allow it in the registry"
-        elif error.http_status_code == 404:
+        elif error.http_status_code == 404 or 300 <= error.http_status_code < 400:
             fix = "That is no answer of a schema registry: fix schema.registry.url"
         else:
             fix = "It is asked again"
         return RetriableError(f"the schema registry {self._url} cannot answer about {what} now: {said}. {fix}")
 
 
+def _is(kind: type[T], found: Any) -> T:
+    """Returns ``found``. Raises TypeError if it is none of ``kind``: a server of another kind may answer anything."""
+    if not isinstance(found, kind):
+        raise TypeError(f"its answer has {found!r} for a {kind.__name__}")
+    return found
+
+
 def _schema(found: Any) -> Schema:
     kind: SchemaType = found.schema_type or "AVRO"
     references = tuple(Reference(each.name, each.subject, each.version) for each in found.references or ())
-    return Schema(found.schema_str, kind, references)
+    return Schema(_is(str, found.schema_str), kind, references)
 
 
 def _registered(found: Any) -> RegisteredSchema:
-    return RegisteredSchema(found.schema_id, found.version, found.subject, _schema(found.schema))
+    number, version = _is(int, found.schema_id), _is(int, found.version)
+    return RegisteredSchema(number, version, found.subject, _schema(found.schema))
 
 
 def _for_client(schema: Schema) -> ClientSchema:

@@ -60,14 +60,16 @@ class Connection:
         with self._lock:
             if name in self._answers:  # by now
                 return cast(T, self._answers[name])
-            question = self._asked.get(name)
-            if question is None:
+            question, longest_s = self._asked.get(name), may_wait_s() if wait_s is None else wait_s
+            if question is not None:
+                longest_s = min(longest_s, may_wait_s())  # a stream thread has waited for it already
+            else:
                 question = self._asked[name] = _Question(ask)
                 self._questions.put(question)
                 if self._threads < _FEW:
                     self._threads += 1
                     threading.Thread(target=self._work, name="schema-registry", daemon=True).start()
-        if not question.done.wait(may_wait_s() if wait_s is None else wait_s):
+        if not question.done.wait(longest_s):
             raise RetriableError(f"the schema registry {self.url} has been asked, and has not answered yet")
         with self._lock:
             if self._asked.get(name) is question:

@@ -22,8 +22,9 @@ from penstock.registry.contracts import (
     Schema,
     SchemaNotFoundError,
     SchemaRefusedError,
+    SchemaRegistry,
 )
-from penstock.registry.evolution import conflicts_between
+from penstock.registry.evolution import conflicts_between, referred_texts
 from penstock.registry.generic_record import GenericRecord
 from penstock.registry.mock import MockSchemaRegistry
 from penstock.registry.settings import RegistrySettings
@@ -306,16 +307,36 @@ class Records:
         If the program writes, the registry is asked if it would refuse the schema. In each case the program must be
         able to read records of the newest version.
         """
-        schema, registry = self._format.schema(self._unregistered), self.connection.registry
+        registry, absent = self.connection.registry, list[str]()
+
+        def referred(subject: str, each: Schema) -> RegisteredSchema:
+            try:
+                return _version_of(registry, subject, each, self._settings.normalize)
+            except SchemaNotFoundError:
+                absent.append(subject)
+                return self._unregistered(subject, each)
+
+        schema = self._format.schema(referred)
         if schema is None:
             return None
-        found = registry.conflicts(self.subject, schema) if written else []
+        # The registry refuses a schema that refers to one that it does not have yet.
+        found = registry.conflicts(self.subject, schema) if written and not absent else []
         try:
             newest = registry.latest(self.subject)
         except SchemaNotFoundError:
             return found
         try:
-            own = [] if newest.schema == schema else conflicts_between(reader=schema, writer=newest.schema)
+            texts = referred_texts(newest.schema, self.connection.referred)
+            same = newest.schema == schema
+            own = [] if same else conflicts_between(reader=schema, writer=newest.schema, referred=texts)
         except SchemaRefusedError:  # such as the text of a .proto file, which only a registry can parse
             return found
         return found + [f"version {newest.version}, id {newest.id}: {each}" for each in own]
+
+
+def _version_of(registry: SchemaRegistry, subject: str, schema: Schema, normalize: bool) -> RegisteredSchema:
+    """Returns the version of ``subject`` that has the schema, else the newest. Raises SchemaNotFoundError."""
+    try:
+        return registry.lookup(subject, schema, normalize)
+    except SchemaNotFoundError:
+        return registry.latest(subject)

@@ -46,12 +46,12 @@ class RegistrySettings:
                 f"{URL} is not set: set it in the configuration of the application, or pass it to the serde, as in "
                 f"Serdes.avro(Order, config={{{URL!r}: 'http://localhost:8081'}})"
             )
-        if not url.startswith(("http://", "https://", "mock://")):
-            raise _wrong(URL, url, "a URL is expected that begins with http://, https:// or mock://")
         if "@" in url:
             raise ConfigError(
                 f"{URL} is shown in logs: pass user and password as basic.auth.user.info, 'USER:PASSWORD'"
             )
+        if not url.startswith(("http://", "https://", "mock://")):
+            raise _wrong(URL, url, "a URL is expected that begins with http://, https:// or mock://")
         switches = {name: _switch(name, entries.get(name, default)) for name, default in _SWITCHES.items()}
         if switches["auto.register.schemas"] and switches["use.latest.version"]:
             if entries.get("auto.register.schemas") is not None:

@@ -18,6 +18,7 @@ from penstock.common.secrets import Entries, is_secret, shown_value, without_sec
         "sasl.oauthbearer.client.secret", "sasl.oauthbearer.assertion.private.key.passphrase",
         "sasl.oauthbearer.assertion.private.key.pem", "sasl.pasword.password", "application.server.ssl.key.password",
         "basic.auth.user.info", "bearer.auth.token", "schema.registry.ssl.key.password",
+        "schema.registry.proxy",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("prefix", ["", "consumer.", "producer.", "admin."])

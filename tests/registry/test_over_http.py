@@ -82,6 +82,13 @@ CALLS: dict[str, Callable[[ConfluentRegistry], object]] = {
         (404, {"error_code": 40401, "message": "Subject"}, SchemaNotFoundError, "Subject"),
         (409, {"error_code": 409, "message": "incompatible"}, SchemaRefusedError, "refuses the .*incompatible"),
         (422, {"error_code": 42201, "message": "Invalid"}, SchemaRefusedError, "Invalid"),
+        (302, b"", ps.RetriableError, r"no answer of a schema registry: fix schema\.registry\.url"),
+        (
+            200,
+            {"hello": "world"},
+            ps.RetriableError,
+            r"does not answer: TypeError: its answer has None for a (str|int)\.",
+        ),
         (200, b"no json", ps.RetriableError, "does not answer: JSONDecodeError"),
     ],
 )

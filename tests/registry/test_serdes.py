@@ -327,6 +327,7 @@ def test_the_strategy_names_the_subject(
         ({"schema.registry.url": None}, "schema.registry.url is not set: set it in the configuration"),
         ({"schema.registry.url": "localhost:8081"}, "a URL is expected that begins with http://"),
         ({"schema.registry.url": "http://u:p@h"}, "pass user and password as basic.auth.user.info"),
+        ({"schema.registry.url": "u:p@h:8081"}, "pass user and password as basic.auth.user.info"),
         ({"auto.register.schemas": "yes"}, "auto.register.schemas: True or False is expected, not 'yes'"),
         ({"auto.register.schemas": True, "use.latest.version": True}, "use.latest.version needs auto.register.schemas"),
         ({"subject.name.strategy": "Mine"}, "allowed are TopicNameStrategy, "),

@@ -14,6 +14,7 @@ import penstock as ps
 from penstock.common import may_wait
 from penstock.common.may_wait import may_wait_s, may_wait_to_write_s, never_wait
 from penstock.common.serdes import bound
+from penstock.registry import connection
 from penstock.registry.contracts import Schema, SchemaNotFoundError
 from tests.waiting import PATIENCE_S
 
@@ -159,6 +160,30 @@ def test_a_serializer_waits_a_while_for_a_schema_that_was_not_prepared(
     other = bound(ps.Serdes.avro(Item), "others", "value", config)
     with pytest.raises(ps.RetriableError, match="has not answered"):
         on_a_stream_thread(lambda: other.serialize(Item("a")))
+
+
+def test_a_stream_thread_waits_once_for_a_question_that_gets_no_answer(
+    config: Config, registry: ps.MockSchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A sink serialises its record again several times, and other tasks wait as long.
+    registry.latency_ms, serde = 1, value_serde(config)
+    waits: list[float | None] = []
+
+    class Unanswered(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return False
+
+    class Question(connection._Question):
+        def __init__(self, ask: Callable[[], Any]) -> None:
+            super().__init__(ask)
+            self.done = Unanswered()
+
+    monkeypatch.setattr(connection, "_Question", Question)
+    for _ in range(3):
+        with pytest.raises(ps.RetriableError, match="has not answered"):
+            on_a_stream_thread(lambda: serde.serialize(Item("a")))
+    assert waits == [1, 0, 0]
 
 
 def test_prepare_does_not_wait_and_is_ready_in_the_end(config: Config, registry: ps.MockSchemaRegistry) -> None:
