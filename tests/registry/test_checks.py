@@ -1,4 +1,4 @@
-"""What ``penstock schema check`` finds out about schemas that refer to others."""
+"""``penstock schema check`` on schemas that refer to others."""
 
 from __future__ import annotations
 

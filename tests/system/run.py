@@ -56,6 +56,9 @@ RELATIONAL = Program(
     RELATIONAL_TOPICS,
     {"windowstore.changelog.additional.retention.ms": 5 * _DAY_MS, "commit.interval.ms": 1000},
 )
+PLAYS = ((SMOKE, "exactly_once_v2"), (SMOKE, "at_least_once"), (RELATIONAL, "exactly_once_v2"))
+"""As Kafka plays them. RelationalSmokeTest counts the rows of a table by another key: at least once, a crash may change
+such counts, in Kafka Streams as in penstock (docs/RELIABILITY.md)."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,9 @@ from random import randrange
 
 import pytest
 
-from tests.system.run import LONG, RELATIONAL, SHORT, SMOKE, Driver, Program, Size, system_test
+from tests.system.run import LONG, PLAYS, RELATIONAL, SHORT, SMOKE, Driver, Program, Size, system_test
 
-LARGE = [
-    pytest.param(program, guarantee, LONG, marks=pytest.mark.long)
-    for program in (SMOKE, RELATIONAL)
-    for guarantee in ("exactly_once_v2", "at_least_once")
-]
+LARGE = [pytest.param(*play, LONG, marks=pytest.mark.long) for play in PLAYS]
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +28,7 @@ def test_the_programs_are_those_of_kafka_streams(program: Program, driver: Drive
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize(
     ("program", "guarantee", "size"),
-    [(SMOKE, "exactly_once_v2", SHORT), (RELATIONAL, "at_least_once", SHORT), *LARGE],
+    [(SMOKE, "at_least_once", SHORT), (RELATIONAL, "exactly_once_v2", SHORT), *LARGE],
     ids=lambda value: value.name if isinstance(value, Program) else value if isinstance(value, str) else None,
 )
 def test_kafka_streams_verifies_what_penstock_makes_of_its_input_while_it_is_killed(
