@@ -61,7 +61,7 @@ class PricedOrders:
 
     def __init__(self, broker: str, name: str, state_dir: Path, registry_url: str) -> None:
         self.application_id, self.orders, self.priced = name, f"{name}-orders", f"{name}-priced"
-        self.clients = ConfluentClients(broker, name)
+        self.clients = ConfluentClients(broker, name, {"isolation.level": "read_committed"})
         self.clients.admin().create_topics([NewTopic(self.orders, 2), NewTopic(self.priced, 1)])
         self.config: dict[str, Any] = {
             "application.id": name,
