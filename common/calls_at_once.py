@@ -77,21 +77,18 @@ class CallsAtOnce:
         await asyncio.gather(*(self._one(call) for call in calls))
 
     async def _one(self, call: Any) -> None:
+        function = call.function
+        if self._threads and not is_awaited(function):
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, "penstock-calls")
+            await self._await(call, asyncio.wrap_future(self._pool.submit(lambda: function(*call.arguments))))
+            return
         try:
-            if self._threads and not is_awaited(call.function):
-                if self._pool is None:
-                    self._pool = ThreadPoolExecutor(self._threads, "penstock-calls")
-                function = call.function
-                result = await asyncio.wrap_future(self._pool.submit(lambda: function(*call.arguments)))
-            else:
-                result = call.function(*call.arguments)
+            result = function(*call.arguments)
         except Exception as error:
             self._finished.append(_Ended(call, None, error))
             return
-        if inspect.isawaitable(result):
-            await self._await(call, result)
-        else:
-            self._finished.append(_Ended(call, result, None))
+        await self._end(call, result)
 
     async def _await(self, call: Any, awaitable: Any) -> None:
         future = asyncio.ensure_future(awaitable)
@@ -101,11 +98,17 @@ class CallsAtOnce:
             return
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
         if error is None:
-            self._finished.append(_Ended(call, future.result(), None))
+            await self._end(call, future.result())
         elif isinstance(error, Exception):
             self._finished.append(_Ended(call, None, error))
         else:
             self._finished.append(_Ended(call, None, RuntimeError(f"the call ended with {error!r}")))
+
+    async def _end(self, call: Any, result: Any) -> None:
+        if inspect.isawaitable(result):
+            await self._await(call, result)
+        else:
+            self._finished.append(_Ended(call, result, None))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         if self._loop is None:

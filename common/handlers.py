@@ -100,13 +100,27 @@ class ErrorHandlerContext:
         return f"{place}node {self.processor_node_id}; task {self.task_id}"
 
 
+_LONGEST_MESSAGE, _LONGEST_STACK = 4_000, 32_000
+"""Characters. Many an error quotes the value in its message: a letter of three times the record might not fit into the
+topic, and the application would stop at a record that it is to drop."""
+
+
+def _bounded(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    tail = longest // 4
+    head = longest - tail
+    return f"{text[:head]}… {len(text) - longest:,} characters left out …{text[-tail:]}"
+
+
 def _headers_of(error: Exception, context: ErrorHandlerContext) -> list[Header]:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    stack = "".join(traceback.format_exception(error))
+    stack = _bounded("".join(traceback.format_exception(error)), _LONGEST_STACK)
+    message = _bounded(str(error), _LONGEST_MESSAGE)
     return [
         (EXCEPTION, name.encode()),
-        (MESSAGE, text.encode(errors="replace") if (text := str(error)) else None),
+        (MESSAGE, message.encode(errors="replace") if message else None),
         (STACKTRACE, stack.encode(errors="replace")),
         (TOPIC, None if context.topic is None else context.topic.encode()),
         (PARTITION, str(context.partition).encode()),
@@ -175,8 +189,9 @@ def _log(what: str, context: ErrorHandlerContext, error: Exception) -> None:
     kind = what, context.processor_node_id, context.topic, type(error)
     if (left_out := _similar.admit(kind)) is not None:
         more = {"similar_left_out": left_out} if left_out else {}
-        cause = "".join(traceback.format_exception(error))
-        logger(__name__).warning(what, at=str(context), error=f"{type(error).__name__}: {error}", cause=cause, **more)
+        cause = _bounded("".join(traceback.format_exception(error)), _LONGEST_STACK)
+        text = _bounded(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
+        logger(__name__).warning(what, at=str(context), error=text, cause=cause, **more)
 
 
 class LogAndFail(DeserializationExceptionHandler, ProcessingExceptionHandler):
@@ -228,7 +243,11 @@ def asked(handler: object, ask: Callable[[], object], error: Exception, context:
     if (took := time.monotonic() - begun) > _SLOW_S and _similar.admit((name, "slow")) is not None:
         what = "exception handler is slow: all tasks of the actor wait for it"
         logger(__name__).warning(what, handler=name, seconds=round(took, 1))
-    if not isinstance(answer, Response):
+    if not (
+        isinstance(answer, Response)
+        and isinstance(answer.result, Result)
+        and isinstance(answer.dead_letter_queue_records, tuple | list)
+    ):
         raise ConfigError(
             f"exception handler {name} returned {answer!r}: return Response.resume() or Response.fail() ({about})"
         ) from error

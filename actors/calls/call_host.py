@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -63,7 +63,14 @@ class LiveCalls(CallHost):
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     try:
-        loop.run_forever()
+        while True:
+            try:
+                loop.run_forever()
+            except (SystemExit, KeyboardInterrupt) as error:
+                # A task that a call has begun raised it: to asyncio that ends the loop, and with it all calls.
+                loop.call_exception_handler({"message": "a task of a call out has raised", "exception": error})
+            else:
+                return
     finally:
         loop.close()
 
@@ -80,6 +87,18 @@ async def _end(loop: asyncio.AbstractEventLoop) -> None:
 _AWAITED, _THREAD = 0, 1
 
 
+def _failed(call: Call, error: BaseException) -> Finished:
+    """A SystemExit ends no actor, but its call."""
+    return Finished(
+        call, None, error if isinstance(error, Exception) else RuntimeError(f"the call ended with {error!r}")
+    )
+
+
+def _discard(result: Awaitable[Any]) -> None:
+    if isinstance(result, Coroutine):
+        result.close()
+
+
 class _LiveRunner:
     """The runner of one task."""
 
@@ -90,9 +109,10 @@ class _LiveRunner:
         self._closed = False
         self._lock = threading.Lock()
         self._done: deque[Finished] = deque()
+        self._uses_loop = False
         self._tasks: dict[Call, asyncio.Task[Any]] = {}
-        self._in_threads: set[Call] = set()
-        self._given_up: set[Call] = set()
+        self._in_threads: dict[Call, bool] = {}  # True: it has begun
+        self._given_up: set[Call] = set()  # of those in threads
         self._dropped: set[Call] = set()
         self._kinds: dict[int, int] = {}
 
@@ -104,9 +124,10 @@ class _LiveRunner:
             if self._is_awaited(call):
                 awaited.append(call)
             else:
-                self._in_threads.add(call)
+                self._in_threads[call] = False
                 self._host.threads.run(partial(self._run_in_thread, call))
         if awaited:
+            self._uses_loop = True
             self._soon(self._begin, awaited)
 
     def _is_awaited(self, call: Call) -> bool:
@@ -120,17 +141,18 @@ class _LiveRunner:
     def cancel(self, calls: Iterable[Call]) -> None:
         for call in calls:
             with self._lock:
-                in_thread = call in self._in_threads
-                if in_thread:
+                begun = self._in_threads.get(call)
+                if begun:
                     self._given_up.add(call)
                     self._host.threads.lost()
-            if not in_thread:
+                elif begun is not None:
+                    del self._in_threads[call]
+                    call.arguments = ()  # it stays among those that wait for a thread
+            if begun is None:
                 self._dropped.add(call)
                 self._soon(self._cancel, call)
 
     def finished(self) -> Sequence[Finished]:
-        if not self._done:
-            return ()
         self._woken = False  # first: a call that ends while these are taken wakes the loop again
         done = self._done
         return [done.popleft() for _ in range(len(done))]
@@ -138,7 +160,7 @@ class _LiveRunner:
     def close(self) -> None:
         self._closed = True
         self.cancel([*self._in_threads])
-        if self._tasks:
+        if self._uses_loop:
             self._soon(self._cancel_all)
 
     def _soon(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -151,20 +173,20 @@ class _LiveRunner:
     def _begin(self, calls: Sequence[Call]) -> None:
         loop = asyncio.get_running_loop()
         for call in calls:
-            if call in self._dropped:  # given up while another call kept the event loop busy
+            if self._closed or call in self._dropped:  # given up while another call kept the event loop busy
                 continue
             try:
                 result = call.function(*call.arguments)
-            except Exception as error:
-                self._ended(Finished(call, None, error))
+            except BaseException as error:
+                self._ended(_failed(call, error))
             else:
                 self._tasks[call] = loop.create_task(self._await(call, result))
 
     async def _await(self, call: Call, result: Awaitable[Any]) -> None:
         try:
             finished = Finished(call, await result, None)
-        except Exception as error:
-            finished = Finished(call, None, error)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            finished = _failed(call, error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -186,29 +208,37 @@ class _LiveRunner:
     # ---- in a thread of its own ----
 
     def _run_in_thread(self, call: Call) -> None:
+        with self._lock:
+            if call not in self._in_threads:  # given up before it has begun
+                return
+            self._in_threads[call] = True
         try:
             result = call.function(*call.arguments)
-        except Exception as error:
-            finished = Finished(call, None, error)
-        except BaseException as error:  # a SystemExit ends no actor
-            finished = Finished(call, None, RuntimeError(f"the call ended with {error!r}"))
+        except BaseException as error:
+            finished = _failed(call, error)
         else:
             if hasattr(type(result), "__await__"):
+                self._uses_loop = True
                 self._soon(self._begin_awaiting, call, result)
                 return
             finished = Finished(call, result, None)
         self._leave_thread(call)
         self._ended(finished)
 
-    def _leave_thread(self, call: Call) -> None:
+    def _leave_thread(self, call: Call) -> bool:
+        """Returns False if the call was given up meanwhile."""
         with self._lock:
-            self._in_threads.discard(call)
-            if call in self._given_up:
-                self._given_up.discard(call)
-                self._host.threads.found()
+            del self._in_threads[call]
+            if call not in self._given_up:
+                return True
+            self._given_up.discard(call)
+            self._host.threads.found()
+            return False
 
     def _begin_awaiting(self, call: Call, result: Awaitable[Any]) -> None:
-        self._leave_thread(call)
+        if not self._leave_thread(call) or self._closed:
+            _discard(result)
+            return
         self._tasks[call] = asyncio.get_running_loop().create_task(self._await(call, result))
 
     # ---- in any thread ----

@@ -62,6 +62,11 @@ class Commit:
         self._clock = clock
         self._beside_records = beside_records
         self._drain_within_s = drain_within_s
+        self._until_s = math.inf
+
+    def hurry(self) -> None:
+        """Give the calls for which it waits some seconds from the first call of this method on: a job waits for it."""
+        self._until_s = min(self._until_s, self._clock.monotonic_s() + DRAIN_WITHIN_S)
 
     def forget(self, failed: HostedTask) -> None:
         """Continue without this task, whose changes do not count."""
@@ -73,11 +78,11 @@ class Commit:
         A crash before the stores are written leaves them at the commit before, with its changelog offsets: the rest is
         restored. If the answer is a refusal, the tasks must be closed, since their changes do not count.
         """
-        until_s = self._clock.monotonic_s() + self._drain_within_s
-        yield from self._drain(until_s)
+        self._until_s = self._clock.monotonic_s() + self._drain_within_s
+        yield from self._drain()
         for hosted in self.tasks:
             for _ in hosted.take_snapshot():  # what a cache releases may lead to calls
-                if hosted.has_calls and self._clock.monotonic_s() >= until_s:
+                if hosted.has_calls and self._clock.monotonic_s() >= self._until_s:
                     raise self._late([hosted])
                 yield self._step_calls([hosted])
         before_flush = self._producer.mark()
@@ -103,7 +108,7 @@ class Commit:
 
     # ---- calls ----
 
-    def _drain(self, until_s: float) -> Steps[None]:
+    def _drain(self) -> Steps[None]:
         """Wait for the end of calls, while other tasks take records. A task that is not done in time keeps its calls if
         it may commit beside them; else it is not committed, or the transaction is aborted."""
         exactly_once = self._guarantee.exactly_once
@@ -113,7 +118,7 @@ class Commit:
             tasks = self._running if exactly_once else self.tasks
             waiting = [it for it in tasks if it.task.calls is not None and (bounded or it.task.drains_calls)]
             self.held = frozenset(waiting)
-            if not any(hosted.has_calls for hosted in waiting) or self._clock.monotonic_s() >= until_s:
+            if not any(hosted.has_calls for hosted in waiting) or self._clock.monotonic_s() >= self._until_s:
                 break
             self.records_may_run = self.drains = not bounded
             yield self._step_calls(waiting)
@@ -130,7 +135,7 @@ class Commit:
     def _late(self, tasks: Sequence[HostedTask]) -> UndeliveredError:
         kind = TransactionAbortedError if self._guarantee.exactly_once else UndeliveredError
         names = ", ".join(str(hosted.id) for hosted in tasks)
-        return kind(f"the calls of task {names} have not ended within {self._drain_within_s:g} s")
+        return kind(f"the calls of task {names} have not ended within {DRAIN_WITHIN_S:g} s")
 
     def _step_calls(self, tasks: Sequence[HostedTask]) -> float:
         """Let calls of ``tasks`` end. Returns the seconds to wait for others, 0 if some have ended."""

@@ -319,6 +319,8 @@ class StreamLoop:
         if self._jobs and commit.drains:
             self._commits.abandon()  # nothing is committed yet, and the job commits what it must
             return 0.0
+        if self._jobs:
+            commit.hurry()
         free = commit.records_may_run and not self._jobs and not self._budget.is_full
         wait_s, answer = self._commits.step(blocks_records=not free)
         self._waits = wait_s > 0

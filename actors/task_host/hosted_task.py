@@ -271,6 +271,8 @@ class HostedTask(StoredTask):
         self.commits, self.committed_ms = self.commits + 1, wall_ms
         self.directory.is_new = False
         self.directory.note_commit(wall_ms)
+        if self.task.calls is not None:
+            self.task.calls.committed()
         yield from self.state_manager.release_flushed()
 
     def _restored_from(self, store: str, tp: TopicPartition, flushed: Mapping[TopicPartition, int]) -> int | None:

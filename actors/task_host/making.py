@@ -84,9 +84,12 @@ def renew_hosted_task(
     """Close ``hosted``, but not its stores. Returns a new task with these stores, as of the last commit, which has done
     nothing yet. May be called again after an error."""
     stores, program = hosted.state_manager.detach(), hosted.state_manager.program
+    limit = hosted.task.calls.limit_after_abort() if hosted.task.calls is not None else None
     hosted.close()
     manager, meters = StateManager(hosted.id, program, stores, producer, budget), hosted.meters
     task = _task_over(manager, producer, global_stores, meters, calls)
+    if task.calls is not None and program.config.processing_guarantee == "exactly_once_v2":
+        task.calls.limit = limit
     meters.renewed(hosted.task.metrics(), hosted.queued())
     return HostedTask(task, hosted.directory, hosted.reads, meters)
 

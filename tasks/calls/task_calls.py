@@ -18,6 +18,8 @@ _TOGETHER = 50
 """Results that are taken at a time. Calls begin in the place of those that have ended, before the next results are
 taken: otherwise all calls of a task would run at one time, and all their results be processed at another."""
 
+_UNLIMITED_FROM = 1000
+
 
 @dataclass(eq=False)
 class CallingOperator:
@@ -50,6 +52,10 @@ class TaskCalls:
         self.observe: Callable[[int], None] = lambda time: None
         """Called with the stream time (ms) that operators downstream may see, before a result goes on."""
         self.after_emission: Callable[[], None] = lambda: None
+        self.limit: int | None = None
+        """Number of records, and of updates in caches upstream, that are held at most, if their calls took too long for
+        a transaction. It doubles with each commit."""
+        self._most_held = 0  # since the last commit
         self._caches: Sequence[BufferedStateStore] = ()
         self._running: dict[tuple[CallingOperator, int], Call] = {}
         self._finished: deque[Finished] = deque()
@@ -60,7 +66,30 @@ class TaskCalls:
     @property
     def room(self) -> int:
         """Number of records that may be processed, if each leads to one call at most."""
-        return min([each.machine.room for each in self.operators])
+        room = min([each.machine.room for each in self.operators])
+        return room if self.limit is None else min(room, self.limit - self._held)
+
+    @property
+    def _held(self) -> int:
+        return max([len(each.machine.unfinished) for each in self.operators]) + self._cached
+
+    @property
+    def _cached(self) -> int:
+        return sum(len(store.buffer.dirty) for store in self._caches)
+
+    def limit_after_abort(self) -> int | None:
+        """Returns the ``limit`` for the task that takes this one's place because its transaction was aborted.
+
+        If calls last as long as their time-out allows, some of one key may together last longer than a transaction.
+        The same records would be aborted with it again and again.
+        """
+        return max(1, self._most_held // 4) if self._most_held else self.limit
+
+    def committed(self) -> None:
+        """Note that a commit has succeeded: the task may hold more again."""
+        self._most_held = 0
+        if self.limit is not None:
+            self.limit = None if self.limit > _UNLIMITED_FROM else 2 * self.limit
 
     def drain_before_commits(self, caches: Sequence[BufferedStateStore]) -> None:
         """Hold few calls at a time, because commits wait for all. ``caches``: stores whose flush leads to calls."""
@@ -71,7 +100,7 @@ class TaskCalls:
     @property
     def must_commit(self) -> bool:
         """True if the calls that the next commit leads to would take long: it must come soon."""
-        cached = sum(len(store.buffer.dirty) for store in self._caches)
+        cached = self._cached
         return cached > 0 and any(each.machine.duration_ms(cached) > DRAIN_MS for each in self.operators)
 
     @property
@@ -108,13 +137,15 @@ class TaskCalls:
                 operator.machine.succeeded(number, result, now_ms)
             else:
                 operator.machine.failed(number, error, now_ms)
-        gone = 0
+        gone, self._most_held = 0, max(self._most_held, self._held)
         for operator in self.operators:
             operator.machine.tick(now_ms)
             gone += self._let_go_on(operator)
         if gone and not self.holds_time:
             self.observe(self.time)
             self.after_emission()
+        if gone and self.limit is not None and not self.unfinished:
+            self._context.commit_requested = True
         self._carry_out(now_ms)
         return gone
 

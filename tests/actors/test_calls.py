@@ -218,6 +218,36 @@ def test_an_order_does_not_wait_for_a_commit_that_waits_for_long_calls(tmp_path:
     assert host.values == []
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_an_order_waits_for_seconds_for_calls_that_the_flush_of_a_commit_has_led_to(
+    tmp_path: Path, guarantee: str
+) -> None:
+    """With an open circuit breaker, or a low rate, they might end in hours."""
+    rig, host = rig_of(tmp_path, counted_then_called(ps.Calls(timeout_ms=600_000)), processing_guarantee=guarantee)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1), ("a", "x", 2))
+    settle(loop)
+    rig.clock.now_ms += 1001
+    steps(loop)
+    assert host.values == [2]
+    moved = rig.assign(loop, 2)
+    steps(loop)
+    rig.clock.now_ms += 4000
+    steps(loop)
+    assert not moved.done()
+    rig.clock.now_ms += 1001
+    steps(loop, 500)
+    assert moved.done()
+    assert rig.committed() is None
+    again = rig.running(epoch=2, slot=2)
+    rig.clock.now_ms += 1001
+    steps(again)
+    host.end(2)
+    settle(again)
+    assert rig.counts() == [("a", 2)]
+    assert rig.committed() == 2
+
+
 def test_a_pause_lets_calls_end_and_begins_none(tmp_path: Path) -> None:
     rig, host = rig_of(tmp_path, called())
     loop = rig.running()

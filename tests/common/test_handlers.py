@@ -70,6 +70,18 @@ class TestLetters:
         (letter,) = AT.dead_letter_queue_records(ValueError("\ud800"))
         assert dict(letter.headers)["__streams.errors.message"] == b"?"
 
+    def test_a_message_that_quotes_a_large_value_is_shortened_and_the_frames_are_kept(self) -> None:
+        try:
+            float("x" * 900_000)
+        except ValueError as caught:
+            (letter,) = AT.dead_letter_queue_records(caught)
+        headers = dict(letter.headers)
+        message, stack = headers["__streams.errors.message"] or b"", headers["__streams.errors.stacktrace"] or b""
+        assert message.startswith(b"could not convert string to float: 'xxx")
+        assert b"characters left out" in message
+        assert b'float("x" * 900_000)' in stack
+        assert len(message) + len(stack) < 40_000
+
     def test_without_a_topic_there_is_none(self) -> None:
         assert WITHOUT_TOPIC.dead_letter_queue_records(ValueError()) == ()
 
@@ -147,7 +159,14 @@ def ask(answer: Any) -> Response:
     return asked(handler, lambda: handler.handle_error(AT, None, error), error, AT)
 
 
-@pytest.mark.parametrize("answer", [None, True, "resume", Result.RESUME])
+NOT_A_RESULT: Any = "resume"
+NO_LETTERS: Any = None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, True, "resume", Result.RESUME, Response(NOT_A_RESULT), Response(Result.RESUME, NO_LETTERS)],
+)
 def test_an_answer_that_is_none_is_an_error_that_names_the_handler_and_the_record(answer: object) -> None:
     with pytest.raises(ConfigError, match=r"Answering returned .*: return Response.resume\(\) .*KeyError.*offset 2"):
         ask(answer)

@@ -1,0 +1,27 @@
+"""The runner of calls in Spark's executors: threads, and calls that never return."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from penstock.common.calls_at_once import CallsAtOnce
+from penstock.tasks.contracts import Call
+from tests.waiting import PATIENCE_S
+
+
+async def later(value: Any) -> Any:
+    return value
+
+
+def test_a_function_that_never_returns_holds_its_executor_up_until_its_time_is_over_and_no_other_call() -> None:
+    runner, release, never = CallsAtOnce(2, waits=True), threading.Event(), threading.Event()
+    stuck = Call(lambda: release.wait(PATIENCE_S), (), 20.0, "stuck")
+    waiting = Call(never.set, (), 20.0, "waits for a thread")
+    runner.start([stuck, Call(str, (1,), 10_000.0, "plain"), Call(lambda: later(2), (), 10_000.0, "awaitable")])
+    assert sorted((end.call.owner, end.result) for end in runner.finished()) == [("awaitable", 2), ("plain", "1")]
+    runner.start([stuck, waiting])
+    assert runner.finished() == []
+    release.set()
+    runner.close()
+    assert not never.is_set()
