@@ -1,4 +1,4 @@
-"""What ``penstock schema check`` finds out about schemas that refer to others."""
+"""Schemas that refer to others, as `penstock schema check` compares them."""
 
 from __future__ import annotations
 
