@@ -34,7 +34,7 @@ def explain(
     if as_json:
         print_json(found)
     elif named or len(found) == 1:
-        # A line of a log may name several, as an event and the error that caused it: whoever pastes it needs them all.
+        # A line of a log may name several: an event, and the error that caused it.
         for place, each in enumerate(found):
             if place:
                 typer.echo()

@@ -47,7 +47,7 @@ def explanations() -> Iterator[Explanation]:
 
 
 def find(text: str) -> list[Explanation]:
-    """Returns what explains ``text``, which is a message or a line of a log: in the order in which the line names it."""
+    """Returns what explains ``text``, a message or a line of a log: what the line names, in its order."""
     known = list(explanations())
     # The most exact one: `commit refused, tasks dropped` is explained by a section of its own.
     exact = sorted((each for each in known if each.explains(text)), key=lambda each: -len(each.message))

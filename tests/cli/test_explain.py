@@ -41,7 +41,7 @@ def test_a_message_is_found(given: str, found: str) -> None:
 
 
 def test_all_that_a_line_of_a_log_names_is_explained_in_its_order() -> None:
-    line = "03:14 [error    ] stream loop failed   actor=stream/1 error='DeserializationError: the value cannot be decoded'"
+    line = "03:14 [error    ] stream loop failed   actor=stream/1 error='DeserializationError: the value …'"
     lines = explain(line).splitlines()
     assert [each for each in lines if each in (it.message for it in explained.explanations())] == [
         "stream loop failed",
