@@ -15,10 +15,10 @@ from docsite.repository_links import ROOT, SOURCES
 EXAMPLES = ROOT / "examples"
 HEAD = """# Examples
 
-To run an example, clone the repository, [install penstock](START.md#install) and start a broker. Then, in the root of
-the clone, create the topics that the example names, and run it:
+To run an example in a clone of the repository, create the topics that it names, and start it there:
 
 ```sh
+make environment && . .venv/bin/activate    # once
 penstock broker start
 penstock topic create payments payments-once
 penstock run examples.payments_once:app
