@@ -26,14 +26,19 @@ def explain(
 ) -> None:
     """Print the meaning of a warning or an error, and what to do."""
     text = " ".join(message or []).strip()
-    found = explained.find(text) if text else list(explained.explanations())
+    named = explained.find(text) if text else []
+    found = named or explained.with_part(text)
     if not found:
         near = explained.nearest(text)
         raise ConfigError(f"nothing explains {text!r}" + (f"; there are: {', '.join(map(repr, near))}" if near else ""))
     if as_json:
         print_json(found)
-    elif len(found) == 1:
-        _print(found[0])
+    elif named or len(found) == 1:
+        # A line of a log may name several: an event, and the error that caused it.
+        for place, each in enumerate(found):
+            if place:
+                typer.echo()
+            _print(each)
     else:
         for each in found:
             typer.echo(each.message)

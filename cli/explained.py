@@ -47,14 +47,23 @@ def explanations() -> Iterator[Explanation]:
 
 
 def find(text: str) -> list[Explanation]:
-    """Returns what explains ``text``: the message itself, a line of a log, or a part of a message."""
+    """Returns what explains ``text``, a message or a line of a log: what the line names, in its order."""
     known = list(explanations())
     # The most exact one: `commit refused, tasks dropped` is explained by a section of its own.
     exact = sorted((each for each in known if each.explains(text)), key=lambda each: -len(each.message))
     if exact:
         return exact[:1]
-    within = [each for each in known if each.message[0] != _VARIES and each.message.lower() in text.lower()]
-    return within or [each for each in known if text.lower() in each.message.lower()]
+    places: dict[int, Explanation] = {}
+    for each in sorted((it for it in known if it.message[0] != _VARIES), key=lambda it: len(it.message)):
+        within = re.search(rf"(?<!\w){re.escape(each.message)}(?!\w)", text, re.IGNORECASE)
+        if within is not None:
+            places[within.start()] = each  # the longest message that begins there
+    return [places[place] for place in sorted(places)]
+
+
+def with_part(text: str) -> list[Explanation]:
+    """Returns what explains the messages of which ``text`` is a part."""
+    return [each for each in explanations() if text.lower() in each.message.lower()]
 
 
 def nearest(text: str) -> list[str]:

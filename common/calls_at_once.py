@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,27 @@ class _Ended(NamedTuple):
     call: Any
     result: Any
     error: Exception | None
+
+
+class _Loop:
+    """The event loop of the calls that a thread makes. All tasks of the thread have the same one, and so have all test
+    drivers: a client that a module keeps belongs to the loop in which it was made."""
+
+    def __init__(self) -> None:
+        self.events = asyncio.new_event_loop()
+
+    def __del__(self) -> None:
+        self.events.close()
+
+
+_OF_THREAD = threading.local()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    held: _Loop | None = getattr(_OF_THREAD, "held", None)
+    if held is None or held.events.is_closed():
+        held = _OF_THREAD.held = _Loop()
+    return held.events
 
 
 class CallsAtOnce:
@@ -32,7 +54,6 @@ class CallsAtOnce:
         self._waits = waits
         self._now_ms = 0.0
         self._finished: list[_Ended] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     def now_ms(self) -> float:
@@ -111,14 +132,13 @@ class CallsAtOnce:
             self._finished.append(_Ended(call, result, None))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
+        loop = _loop()
         if asyncio._get_running_loop() is None:
-            self._loop.run_until_complete(work)
+            loop.run_until_complete(work)
             return
         # A notebook, or an async test: its thread runs another event loop already.
         with ThreadPoolExecutor(1) as aside:
-            aside.submit(self._loop.run_until_complete, work).result()
+            aside.submit(loop.run_until_complete, work).result()
 
     def cancel(self, calls: Iterable[Any]) -> None:
         """Does nothing: no call runs between two calls of :meth:`start`."""
@@ -129,12 +149,10 @@ class CallsAtOnce:
         return finished
 
     def close(self) -> None:
-        """End the threads and the event loop."""
+        """End the threads."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        if self._loop is not None:
-            self._loop.close()
-        self._loop = self._pool = None
+        self._pool = None
 
 
 def is_awaited(function: Callable[..., Any]) -> bool:

@@ -15,6 +15,22 @@ from docsite.repository_links import ROOT, SOURCES
 EXAMPLES = ROOT / "examples"
 HEAD = """# Examples
 
+To run an example in a clone of the repository, create the topics that it names, and start it there:
+
+```sh
+make environment && . .venv/bin/activate    # once
+penstock broker start
+penstock topic create payments payments-once
+penstock run examples.payments_once:app
+```
+
+In a second terminal, send a record, and read the results. `--app` decodes them:
+
+```sh
+echo 'ada={"request":"r-1","cents":500}' | penstock topic send payments --key-separator = --value json
+penstock topic read payments-once --app examples.payments_once:app --keys
+```
+
 Each example is one file. A test runs it, and compares its results with those shown here. In the results a line with a
 time is a record that goes in: its topic, its key, its value. Lines with an arrow are the results that come out at once.
 The [tutorial](TUTORIAL.md) has further programs.

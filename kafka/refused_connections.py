@@ -26,6 +26,8 @@ _REFUSED = frozenset(
 )  # fmt: skip
 _TLS_ALERT = re.compile(r"SSL routines:.*alert")
 """The broker has refused this client's certificate, or the lack of one. The error code is only "transport"."""
+_NO_PROTOCOL = re.compile(r"\b(?!(?:plaintext|ssl|sasl_plaintext|sasl_ssl)://)\w+://", re.IGNORECASE)
+"""A URL, as other libraries want one. librdkafka waits for a broker there until the time is up."""
 _LOOK_EACH_S = 0.02
 _OTHERS_S = 1.0
 """Seconds after a refusal within which another broker may answer."""
@@ -90,6 +92,8 @@ class RefusedConnections:
             return KafkaRefusedError(
                 f"cannot {what}: the broker at {self._address} refuses this client: {message}: {_advice(self._refusal)}"
             )
+        if isinstance(error, BrokerUnreachableError) and (url := _NO_PROTOCOL.search(self._address)):
+            return BrokerUnreachableError(f"{error}. Write host:port, without {url[0]!r}")
         if isinstance(error, BrokerUnreachableError) and (listening := _listening(self._address)):
             protocol = str(self._given.get("security.protocol", "plaintext")).upper()
             return BrokerUnreachableError(

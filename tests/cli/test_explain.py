@@ -40,7 +40,21 @@ def test_a_message_is_found(given: str, found: str) -> None:
     assert lines[-1].startswith("More: docs/messages/")
 
 
-def test_several_are_listed() -> None:
+def test_all_that_a_line_of_a_log_names_is_explained_in_its_order() -> None:
+    line = "03:14 [error    ] stream loop failed   actor=stream/1 error='DeserializationError: the value …'"
+    lines = explain(line).splitlines()
+    assert [each for each in lines if each in (it.message for it in explained.explanations())] == [
+        "stream loop failed",
+        "DeserializationError",  # and not SerializationError, with which its name ends
+    ]
+    assert sum(each.startswith("What to do: ") for each in lines) == 2
+
+
+def test_a_longer_message_takes_the_place_of_one_that_it_begins_with() -> None:
+    assert explain("03:14 [warning] commit refused, tasks dropped actor=stream/1").count("What to do: ") == 1
+
+
+def test_several_with_a_part_are_listed() -> None:
     assert {"checkpoint not used", "a checkpoint is damaged"} <= set(explain("checkpoint").splitlines())
 
 

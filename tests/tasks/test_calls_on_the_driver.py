@@ -12,6 +12,10 @@ import penstock as ps
 from penstock.common.errors import ProcessingError, RuleBrokenError, TopologyError
 from tests.tasks.test_calls import IN, OUT, STRINGS, WRONG, counted_first, upper
 
+# As Python's own `except` wants them; mypy would refuse them.
+CLASS: Any = OSError
+CLASSES: Any = (OSError, KeyError)
+
 
 def driven(build: Callable[[ps.KStream[str, str]], object], *values: str, config: Any = None) -> list[str | None]:
     builder = ps.StreamsBuilder()
@@ -88,6 +92,29 @@ def test_updates_of_a_table_with_a_cache_go_out_with_the_commit() -> None:
     assert driven(counted_first, "a", "b") == ["1", "2"]
 
 
+class Client:
+    """As clients of services do, it belongs to the event loop in which it was made."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+
+    async def get(self, value: str) -> str:
+        await self.loop.run_in_executor(None, upper, value)
+        return upper(value)
+
+
+def test_a_client_that_a_module_keeps_serves_the_next_test_too() -> None:
+    kept: list[Client] = []
+
+    async def ask(value: str) -> str:
+        if not kept:
+            kept.append(Client())
+        return await kept[0].get(value)
+
+    for _ in range(2):
+        assert driven(lambda stream: stream.map_values_async(ask).to("out", OUT), "a") == ["A"]
+
+
 # ---- options ----
 
 
@@ -100,6 +127,8 @@ def test_updates_of_a_table_with_a_cache_go_out_with_the_commit() -> None:
         (lambda: ps.Calls(max_rate=0), "max_rate must be a number from 0.001 on, not 0"),
         (lambda: ps.Retry(tries=0), "tries must be a whole number from 1 on, not 0"),
         (lambda: ps.Retry(retryable=WRONG), "must be callable"),
+        (lambda: ps.Retry(retryable=CLASS), r"write retryable=lambda error: isinstance\(error, \(OSError\)\)"),
+        (lambda: ps.Retry(retryable=CLASSES), r"isinstance\(error, \(OSError, KeyError\)\)"),
         (lambda: ps.Breaker(open_ms=0), "open_ms"),
         (lambda: ps.Cache(ttl_ms=0), "ttl_ms"),
     ],

@@ -46,6 +46,14 @@ class Retry:
         check_number("Retry: max_backoff_ms", self.max_backoff_ms, 0)
         _check_rate("Retry: factor", self.factor, 1.0)
         if self.retryable is not None:
+            given: object = self.retryable
+            if isinstance(given, type | tuple):  # an exception made of the error would always be true
+                classes = given if isinstance(given, tuple) else (given,)
+                names = ", ".join(getattr(each, "__name__", repr(each)) for each in classes)
+                raise TopologyError(
+                    "Retry: retryable must be a function of the error, not a class: write "
+                    f"retryable=lambda error: isinstance(error, ({names}))"
+                )
             checked_function(self.retryable, "Retry: retryable", "error")
 
     def applies(self, error: Exception) -> bool:
