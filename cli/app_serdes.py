@@ -57,6 +57,11 @@ def topic_serdes(application: KafkaStreams, topic: str) -> TopicSerdes:
     for program in programs:
         if (source := source_topic(program, topic)) is not None:
             return TopicSerdes(source.key_serde, source.value_serde, f"read by {source.node}")
+    if topic == config.errors_dead_letter_queue_topic_name:
+        raise ConfigError(
+            f"topic {topic!r} holds the dead letters of application {config.application_id!r}, which have no serde of "
+            f"their own: 'penstock dlq show {topic} --app …' decodes them, and '--value bytes' without --app reads them"
+        )
     raise ConfigError(
         f"application {config.application_id!r} neither reads nor writes topic {topic!r}{similar_to(topic, known)}: "
         f"its topics are {', '.join(sorted(known))}"

@@ -55,6 +55,9 @@ def start(
         f"its files are in {status.directory}",
         soft_wrap=True,
     )
+    options = "" if port == DEFAULT_PORT else f" --port {port}"
+    options += "" if directory is None else f" --dir {directory}"
+    console.print(f"Stop it with: penstock broker stop{options}", soft_wrap=True)
 
 
 @broker_app.command()
@@ -63,7 +66,9 @@ def stop(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
     broker = _broker(directory, port)
     stopped = broker.directory.exists() and broker.stop()
     output.console().print(
-        f"Stopped; its data stays in {broker.directory}" if stopped else f"No broker runs in {broker.directory}",
+        f"The broker of {broker.directory} is stopped; its data stays there"
+        if stopped
+        else f"No broker runs in {broker.directory}",
         soft_wrap=True,
     )
 

@@ -79,7 +79,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 class PastReplay(NamedTuple):
-    """A topic to which a letter was replayed (None: its source), and the time (ms) of the note about it."""
+    """A topic to which a letter was replayed (None: its source), and the time (ms) at which it was, at the latest."""
 
     to: str | None
     at: int
@@ -107,12 +107,16 @@ class Notes:
             self._ends.setdefault(of.partition, {})[of.replay] = note
 
     def replays_of(self, letter: Letter) -> list[PastReplay]:
-        """Returns where ``letter`` was replayed to."""
-        return [
-            PastReplay(replay.to, note.at)
-            for replay, note in self._ends.get(letter.partition, {}).items()
-            if letter.offset < note.end and replay.selects(letter, self.topic)
-        ]
+        """Returns where ``letter`` was replayed to: each destination once.
+
+        Several replays may have passed the letter, by different filters, and only one of them has written it. So the
+        time is that of the oldest note; the letter was written then or before.
+        """
+        passed: dict[str | None, int] = {}
+        for replay, note in self._ends.get(letter.partition, {}).items():
+            if letter.offset < note.end and replay.selects(letter, self.topic):
+                passed[replay.to] = min(note.at, passed.get(replay.to, note.at))
+        return [PastReplay(to, at) for to, at in passed.items()]
 
     def has_replayed(self, letter: Letter, to: str | None) -> bool:
         """Returns True if ``letter`` was replayed to ``to``."""

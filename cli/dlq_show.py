@@ -31,7 +31,7 @@ def text_of(topic: str, letter: Letter, replays: Sequence[PastReplay], serdes: S
     """Returns a letter as text of several lines. ``serdes``: decodes key and value, too."""
     parts = [(f"{topic} {letter.place}", "")]
     parts += [("time", moment(letter.timestamp)), *_error_parts(letter)]
-    parts += [("replayed", f"to {each.to or letter.source} at {moment(each.at)}") for each in replays]
+    parts += [("replayed", f"to {each.to or letter.source} at {moment(each.at)} or before") for each in replays]
     if (before := letter.replayed) is not None:
         place = f"{before.topic} {before.partition}@{before.offset}"
         parts.append(("again", f"replayed from {place} (replay number {before.count}), and failed again"))

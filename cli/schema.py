@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _INCOMPATIBLE = 3
 """The exit code if the registry would refuse a schema; 1 and 2 are errors."""
 
-schema = typer.Typer(help="The schemas of a program, in its schema registry", no_args_is_help=True)
+schema = typer.Typer(help="The schemas of a program, in its schema registry.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +53,8 @@ def check(
     Registers nothing. Exit code 0 if all are compatible; 3 if the registry would refuse one, or a record of the newest
     version of a subject could not be read.
     """
-    found = check_schemas(load_application(target))
+    application = load_application(target)
+    found = check_schemas(application)
     if as_json:
         print_json([each._asdict() for each in found])
     else:
@@ -61,6 +62,12 @@ def check(
         for each in found:
             for conflict in each.conflicts:
                 console().print(Text(f"{each.subject}: {conflict}"), soft_wrap=True)
+    if found and (scope := _empty_mock(application)) is not None:
+        typer.echo(
+            f"Nothing was compared: {scope} is a registry in the memory of this process, and empty. Set "
+            "schema.registry.url to the registry in which the schemas are",
+            err=True,
+        )
     if any(each.compatible is False for each in found):
         raise typer.Exit(_INCOMPATIBLE)
 
@@ -85,6 +92,14 @@ def check_schemas(application: KafkaStreams) -> list[Found]:
                 if use not in entry[1]:
                     entry[1].append(use)
     return [_found(bound, used) for _, (bound, used) in sorted(uses.items(), key=lambda item: item[0])]
+
+
+def _empty_mock(application: KafkaStreams) -> str | None:
+    """Returns the URL of the application's registry if that is one in memory which has no schemas; else None."""
+    from penstock.registry.mock import SCHEME, MockSchemaRegistry
+
+    url = str(application.config.serde_settings.get("schema.registry.url") or "")
+    return url if url.startswith(SCHEME) and not MockSchemaRegistry(url.removeprefix(SCHEME)).subjects else None
 
 
 def _found(bound: Any, uses: Iterable[str]) -> Found:

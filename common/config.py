@@ -262,7 +262,8 @@ class StreamsConfig(BaseModel):
                     f"configuration key {key!r}: penstock has one kind of consumer: write {'consumer.' + name!r}"
                 )
             if key not in known:
-                raise ConfigError(f"unknown configuration key {key!r}{_hint(str(key), known)}")
+                names = known | {each for each in SCHEMA_REGISTRY if not each.endswith(".")}
+                raise ConfigError(f"unknown configuration key {key!r}{_hint(str(key), names)}")
         if own.get("processing.guarantee") == "exactly_once_v2":
             own.setdefault("commit.interval.ms", _EXACTLY_ONCE_COMMIT_INTERVAL_MS)
         try:

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.common.errors import ConfigError
 from penstock.common.secrets import shown_value
 from penstock.common.serdes import SerdePart
+from penstock.common.shown import similar_to
 
 URL = "schema.registry.url"
 _STRATEGIES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
@@ -41,7 +42,9 @@ class RegistrySettings:
     def of(cls, entries: Mapping[str, Any]) -> RegistrySettings:
         """Returns the settings in ``entries``. Raises ConfigError for one that is unknown or not allowed."""
         url = entries.get(URL)
-        if not isinstance(url, str) or not url:
+        if url is not None and not isinstance(url, str):
+            raise _wrong(URL, url, "a URL is expected, as text")
+        if not url:
             raise ConfigError(
                 f"{URL} is not set: set it in the configuration of the application, or pass it to the serde, as in "
                 f"Serdes.avro(Order, config={{{URL!r}: 'http://localhost:8081'}})"
@@ -57,15 +60,14 @@ class RegistrySettings:
             if entries.get("auto.register.schemas") is not None:
                 raise ConfigError("use.latest.version needs auto.register.schemas=False: one of the two decides")
             switches["auto.register.schemas"] = False
-        both, of_keys, of_values = (entries.get(name) for name in _NAMINGS)
         return cls(
             url,
             tuple(sorted(_client(entries).items())),
             switches["auto.register.schemas"],
             switches["use.latest.version"],
             switches["normalize.schemas"],
-            _strategy("key.subject.name.strategy", of_keys or both or _STRATEGIES[0]),
-            _strategy("value.subject.name.strategy", of_values or both or _STRATEGIES[0]),
+            _strategy(entries, "key.subject.name.strategy"),
+            _strategy(entries, "value.subject.name.strategy"),
         )
 
     def subject(self, topic: str, part: SerdePart, record: str | None) -> str:
@@ -93,7 +95,8 @@ def _client(entries: Mapping[str, Any]) -> dict[str, Any]:
         else:
             known = sorted([URL, *_SWITCHES, *_NAMINGS, *_CLIENT, "basic.auth.user.info"])
             raise ConfigError(
-                f"{key!r} is no setting of a schema registry: there are {', '.join(known)}, bearer.auth.*"
+                f"{key!r} is no setting of a schema registry{similar_to(key, known)}: there are {', '.join(known)}, "
+                "bearer.auth.*"
             )
     return found
 
@@ -106,7 +109,11 @@ def _switch(name: str, value: object) -> bool:
     raise _wrong(name, value, "True or False is expected")
 
 
-def _strategy(name: str, value: object) -> str | Naming:
+def _strategy(entries: Mapping[str, Any], name: str) -> str | Naming:
+    """Returns the strategy that ``name`` sets, else the one that is set for keys and values."""
+    if not entries.get(name):
+        name = _NAMINGS[0]
+    value: object = entries.get(name) or _STRATEGIES[0]
     if callable(value):
         return value
     short = str(value).removeprefix(_JAVA)

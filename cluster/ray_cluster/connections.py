@@ -141,6 +141,6 @@ def _not_found(application_id: str, found: list[RayCluster]) -> ApplicationState
     known = sorted({repr(name) for cluster in asked for name in cluster.applications})
     unasked = "".join(f"; {cluster.problem}" for cluster in found if cluster.problem)
     return ApplicationStateError(
-        f"application {application_id!r} does not run in the Ray cluster at {where}; "
+        f"application {application_id!r} does not run in the Ray cluster{'s' if len(asked) > 1 else ''} at {where}; "
         f"applications there: {', '.join(known) or 'none'}{unasked}"
     )

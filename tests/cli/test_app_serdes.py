@@ -69,6 +69,11 @@ def test_topics_of_users_and_repartition_topics() -> None:
     assert topic_serdes(app, "in").key.name == "string"
     with pytest.raises(ConfigError, match=r"neither reads nor writes topic 'ou' \(similar: out\): its topics are app-"):
         topic_serdes(app, "ou")
+    app = ps.KafkaStreams(
+        builder.build(), {"application.id": "app", "errors.dead.letter.queue.topic.name": "app-letters"}
+    )
+    with pytest.raises(ConfigError, match="'penstock dlq show app-letters --app …' decodes them"):
+        topic_serdes(app, "app-letters")
 
 
 def test_updates_of_a_table_on_their_way_have_both_values() -> None:

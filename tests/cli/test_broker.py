@@ -25,6 +25,7 @@ def test_start_status_stop(tmp_path: Path) -> None:
         started = penstock("start", "--port", str(port), "--dir", folder)
         assert started.returncode == 0, started.stderr
         assert f"Kafka 4.3.1 answers at 127.0.0.1:{port}" in started.stdout
+        assert f"Stop it with: penstock broker stop --port {port} --dir {folder}" in started.stdout
         AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=10)
 
         running = penstock("status", "--dir", folder)
@@ -34,7 +35,7 @@ def test_start_status_stop(tmp_path: Path) -> None:
     finally:
         stopped = penstock("stop", "--dir", folder)
     assert stopped.returncode == 0
-    assert stopped.stdout.startswith("Stopped; its data stays in")
+    assert stopped.stdout == f"The broker of {folder} is stopped; its data stays there\n"
     assert not LocalBroker(folder).status().alive
     assert penstock("status", "--dir", folder).returncode == 1
     assert "No broker runs in" in penstock("stop", "--dir", folder).stdout

@@ -337,6 +337,15 @@ def test_the_notes_say_where_a_letter_was_replayed_to() -> None:
     assert sorted(str(each.to) for each in notes.replays_of(second)) == ["None", "repair"]
 
 
+def test_a_letter_that_several_filters_have_passed_was_replayed_once() -> None:
+    rig = Rig(orders=1)
+    for number, selected in enumerate((Filter(contains="v"), Filter())):
+        rig.put(error_headers(offset=number))
+        assert replay(rig, selected).letters == 1
+    first, _ = all_letters(rig.clients, DLQ).read("", silent)
+    assert [each.to for each in read_notes(rig.clients, DLQ).replays_of(first)] == [None]
+
+
 def test_a_foreign_record_in_the_topic_of_notes_is_an_error_that_names_it() -> None:
     rig = Rig(orders=1)
     create_notes_topic(rig.clients.admin(), DLQ)

@@ -113,6 +113,7 @@ def test_only_the_application_id_is_required() -> None:
         ("default.production.exception.handler", "production.exception.handler"),
         ("cache.max.bytes.buffering", "statestore.cache.max.bytes"),
         ("topology.optimisation", "topology.optimization"),
+        ("auto.register.schema", "auto.register.schemas"),
     ],
 )
 def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, near: str) -> None:

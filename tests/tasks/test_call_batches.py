@@ -193,7 +193,7 @@ def test_a_result_that_is_no_list_is_explained() -> None:
     ("options", "message"),
     [
         ({"max_records": 0}, "max_records must be a whole number from 1 on"),
-        ({"max_wait_ms": -1}, "max_wait_ms must be a whole number from 0 on"),
+        ({"max_wait_ms": -1}, "max_wait_ms must be a whole number of ms from 0 on"),
         ({"calls": ps.Calls(collapse=True)}, "no two of its calls are equal"),
     ],
 )

@@ -125,6 +125,7 @@ def test_a_client_that_a_module_keeps_serves_the_next_test_too() -> None:
         (lambda: ps.Calls(order="random"), "order must be one of 'key', 'partition', 'none', not 'random'"),
         (lambda: ps.Calls(retry=WRONG), "retry must be a Retry"),
         (lambda: ps.Calls(max_rate=0), "max_rate must be a number from 0.001 on, not 0"),
+        (lambda: ps.Calls(timeout_ms="5s"), "timeout_ms must be a whole number of ms from 1 on, not '5s'"),  # type: ignore[arg-type]
         (lambda: ps.Retry(tries=0), "tries must be a whole number from 1 on, not 0"),
         (lambda: ps.Retry(retryable=WRONG), "must be callable"),
         (lambda: ps.Retry(retryable=CLASS), r"write retryable=lambda error: isinstance\(error, \(OSError\)\)"),

@@ -143,7 +143,8 @@ class Calls:
 def check_number(what: str, given: Any, least: int) -> None:
     """Raise TopologyError unless an option is a whole number, and large enough."""
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        raise TopologyError(f"{what} must be a whole number from {least} on, not {given!r}")
+        unit = " of ms" if what.endswith("_ms") else ""
+        raise TopologyError(f"{what} must be a whole number{unit} from {least} on, not {given!r}")
 
 
 def _check_rate(what: str, given: Any, least: float) -> None:
