@@ -45,7 +45,7 @@ DISK = DiskFacts("/var/penstock", True, None, 50 * GB, "ext4")
         (checks.disk(replace(DISK, exists=False)), OK, "(it will be made)", ""),
         (checks.disk(replace(DISK, error="Permission denied")), FAULT, "Permission denied", "set state.dir"),
         (checks.disk(replace(DISK, free=GB)), WARNING, "1.1 GB free", "fits"),
-        (checks.disk(replace(DISK, free=1000)), FAULT, "1.0 kB free", "make room"),
+        (checks.disk(replace(DISK, free=1000)), FAULT, "1.0 kB free", "free space"),
         (checks.disk(replace(DISK, kind="tmpfs")), WARNING, "is in memory (tmpfs)", "set state.dir to a disk"),
         (checks.disk(replace(DISK, kind="nfs4")), WARNING, "is on a network (nfs4)", "local disk"),
         (checks.ray(RAY, 2), OK, "Ray 2.50.0 at 10.0.0.7:6379, 1 node, 5 of 8 CPUs free", ""),
