@@ -1,4 +1,5 @@
-"""Decides about calls that take a batch of elements: when a batch is large or old enough, and which element was bad."""
+"""Decides about calls that take a batch of elements: each begins when it is large or old enough, and bad elements are
+found alone."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ class BatchMachine(CallMachine):
         if self._alone and len(self.running) < self._calls.max_in_flight:
             return min(due_ms, max((limit.due_ms() for limit in self._limits), default=0.0))
         if self._ready and len(self._ready) < self._max_records:
-            # That the elements may begin is not all: their batch must be old enough.
+            # Not only must the elements be due: their batch must be old enough.
             others = [next(iter(self._started)).deadline_ms] if self._started else []
             others += [self._retries[0][0]] if self._retries else []
             return min([self._due_ms(), *others])

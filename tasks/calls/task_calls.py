@@ -21,7 +21,7 @@ taken: otherwise all calls of a task would run at one time, and all their result
 
 @dataclass(eq=False)
 class CallingOperator:
-    """One operator. ``arguments`` makes those of a try, ``emit`` lets a result go on, ``give_up`` takes a failure."""
+    """One operator. ``arguments`` makes those of a try, ``emit`` forwards a result, ``give_up`` takes a failure."""
 
     name: str
     machine: CallMachine
@@ -34,12 +34,12 @@ class CallingOperator:
 class TaskCalls:
     """See the module. ``operators``: parents before their children.
 
-    ``time`` and ``partition_time`` are those of the record that is processed now, or of the element whose result goes
-    on: see :class:`Element`. So are ``lineage`` and the source in the task's context.
+    ``time`` and ``partition_time`` are those of the record that is processed now, or of the element whose result is
+    forwarded: see :class:`Element`. So are ``lineage`` and the source in the task's context.
     """
 
     def __init__(self, context: TaskContext, runner: CallRunner, *, all_in_order: bool = False) -> None:
-        """``all_in_order``: all results go on in the order of the input, whatever the options say."""
+        """``all_in_order``: True if all results are forwarded in the order of the input, whatever the options are."""
         self.all_in_order = all_in_order
         self._context = context
         self.runner = runner
@@ -48,7 +48,7 @@ class TaskCalls:
         self.partition_time = -1
         self.lineage = ""
         self.observe: Callable[[int], None] = lambda time: None
-        """Called with the stream time (ms) that operators downstream may see, before a result goes on."""
+        """Called with the stream time (ms) that operators downstream may see, before a result is forwarded."""
         self.after_emission: Callable[[], None] = lambda: None
         self._caches: Sequence[BufferedStateStore] = ()
         self._running: dict[tuple[CallingOperator, int], Call] = {}
@@ -76,7 +76,7 @@ class TaskCalls:
 
     @property
     def unfinished(self) -> bool:
-        """True if an element has not gone on."""
+        """True if an element is not forwarded yet."""
         return any(each.machine.unfinished for each in self.operators)
 
     @property
