@@ -17,9 +17,10 @@ from penstock.topology.options.calls import CallOrder, Calls
 class BatchMachine(CallMachine):
     """Like :class:`CallMachine`, for calls with up to ``max_records`` elements; ``listed`` makes a list of a result.
 
-    A batch begins when it is full, or when its first element has waited for half the time of the last calls,
-    ``max_wait_ms`` at most: waiting longer would add more to the latency than a larger batch saves. If a batch fails,
-    each of its elements is tried again alone, within a time-out of its own, so that only the bad one fails.
+    The call of a batch begins when the batch is full, or when its first element has waited for half of the time that
+    the last calls took, but at most for ``max_wait_ms``. Waiting longer would add more to the latency than a larger
+    batch saves. If a batch fails, each of its elements is tried again alone, within a time-out of its own, so that only
+    the bad one fails.
     """
 
     def __init__(

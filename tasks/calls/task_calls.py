@@ -81,7 +81,7 @@ class TaskCalls:
 
     @property
     def holds_time(self) -> bool:
-        """True if results that are to go on in the order of the input have not: stream time waits for them."""
+        """True if results that keep the order of the input are not forwarded yet: stream time waits for them."""
         for each in self.operators:  # noqa: SIM110  # asked for each record: any() takes twice as long
             if each.machine.in_order and each.machine.unfinished:
                 return True
