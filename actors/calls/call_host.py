@@ -53,7 +53,7 @@ class LiveCalls(CallHost):
             return self._loop
 
     def close(self) -> None:
-        """End the event loop and the threads. It does not wait for calls that still run."""
+        """End the event loop and the threads. What a call still does is not waited for."""
         self.threads.close()
         with self._lock:
             self._closed = True
@@ -151,7 +151,7 @@ class _LiveRunner:
     def _begin(self, calls: Sequence[Call]) -> None:
         loop = asyncio.get_running_loop()
         for call in calls:
-            if call in self._dropped:  # it was given up while another call kept the event loop busy
+            if call in self._dropped:  # given up while another call kept the event loop busy
                 continue
             try:
                 result = call.function(*call.arguments)
@@ -190,7 +190,7 @@ class _LiveRunner:
             result = call.function(*call.arguments)
         except Exception as error:
             finished = Finished(call, None, error)
-        except BaseException as error:  # a SystemExit must not end the actor
+        except BaseException as error:  # a SystemExit ends no actor
             finished = Finished(call, None, RuntimeError(f"the call ended with {error!r}"))
         else:
             if hasattr(type(result), "__await__"):

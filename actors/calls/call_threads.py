@@ -12,8 +12,8 @@ _MOST_THREADS = 256
 class CallThreads:
     """Runs functions in up to ``most`` threads, which are made as they are needed.
 
-    A thread that is :meth:`lost` in a call that does not return no longer counts, so another may take its place. It
-    ends when it does return.
+    A thread that is :meth:`lost` in a call that does not return counts no longer; another may take its place. It ends
+    when it does return.
     """
 
     def __init__(self, most: int = _MOST_THREADS) -> None:
