@@ -49,7 +49,7 @@ class Replay(msgspec.Struct, frozen=True):
 
 FOREIGN = "have no error headers, so another program wrote them: --to TOPIC replays them too"
 NO_SOURCE = "name no source topic: --to TOPIC replays them"
-NO_RECORD = "have neither key nor value: the record's bytes were not kept when it failed"
+NO_RECORD = "have neither key nor value: the record's bytes were not known when it failed"
 OWN = "came from this topic itself: --to TOPIC replays them"
 
 
@@ -107,7 +107,7 @@ class Notes:
             self._ends.setdefault(of.partition, {})[of.replay] = note
 
     def replays_of(self, letter: Letter) -> list[PastReplay]:
-        """Returns the topics to which ``letter`` was replayed."""
+        """Returns where ``letter`` was replayed to."""
         return [
             PastReplay(replay.to, note.at)
             for replay, note in self._ends.get(letter.partition, {}).items()

@@ -40,7 +40,7 @@ def test_a_message_is_found(given: str, found: str) -> None:
     assert lines[-1].startswith("More: docs/messages/")
 
 
-def test_messages_that_match_a_part_are_listed() -> None:
+def test_several_are_listed() -> None:
     assert {"checkpoint not used", "a checkpoint is damaged"} <= set(explain("checkpoint").splitlines())
 
 
