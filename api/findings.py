@@ -1,4 +1,4 @@
-"""Says in sentences what is wrong with an application, or that all is well: for ``penstock top`` and the live page."""
+"""Reports the faults of an application in sentences, for ``penstock top``, the status and HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.common.shown import counted, seconds_text
 BEHIND_S = 10.0
 """Seconds from which a task counts as behind."""
 BUSY = 0.9
-"""Share of its time from which an actor, or a task, is called busy: it has no reserve to catch up."""
+"""Share of time above which an actor, or a task, counts as busy: it has no reserve to catch up."""
 _COMMITTING = 0.3
 _MOST_NAMED = 5
 
@@ -44,7 +44,7 @@ class Finding:
 
 
 def findings(status: ApplicationStatus) -> tuple[Finding, ...]:
-    """Returns what is wrong, the worst first; one finding of level ``OK`` if nothing is. Never empty."""
+    """Returns the faults, the worst first, or one finding of level ``OK`` if there are none. Never empty."""
     if (ended := _ended(status)) is not None:
         return (ended,)
     found = [*_faults(status), *_restoring(status), *_behind(status), *_warnings(status)]
@@ -141,7 +141,7 @@ def _behind(status: ApplicationStatus) -> Iterator[Finding]:
 
 
 def _why_behind(status: ApplicationStatus, actor: ActorStatus, task: TaskStatus) -> str:
-    """Returns the reason that the measurements suggest, and what helps."""
+    """Returns the reason that the measurements suggest, and the remedy."""
     name, busy = actor.actor_id, share_of(actor)
     if busy is None:
         return f"task {task.task_id} on {name} has {task.lag:,} records to read"

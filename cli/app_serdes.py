@@ -37,7 +37,7 @@ _LENGTH = Struct(">i")
 
 
 class TopicSerdes(NamedTuple):
-    """The serdes of the keys and of the values in a topic; ``use`` says what the application does with it."""
+    """The serdes of the keys and of the values in a topic; ``use`` is the topic's use in the application."""
 
     key: Serde[Any]
     value: Serde[Any]
@@ -69,7 +69,7 @@ def topic_serdes(application: KafkaStreams, topic: str) -> TopicSerdes:
 
 
 def _all(programs: list[TaskProgram], config: StreamsConfig) -> Iterator[tuple[str, TopicSerdes]]:
-    """Yields the topics with their serdes; the first of a topic counts."""
+    """Yields the topics with their serdes. If a topic comes twice, the first counts."""
     for program in programs:
         for node in program.nodes:
             if isinstance(node, ProcessorNode) and isinstance(node.operator, SubscriptionReceive):

@@ -65,7 +65,7 @@ class ArchiveFormat(StrEnum):
 
 class _TopicsByDefault(TyperGroup):
     """A group whose first argument is a topic, unless it is a command or an option of the group. A word that resembles
-    a command, and that no place to archive to follows, is a command that was mistyped."""
+    a command counts as a mistyped command if no --to follows."""
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

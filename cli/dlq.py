@@ -74,8 +74,8 @@ def list_letters(
 ) -> None:
     """Count dead letters by source topic, exception and message, most letters first.
 
-    Messages that differ only in numbers are one, with # for numbers. If an exception has many messages, quoted parts
-    are left out, too. Times are those of the records.
+    Messages that differ only in numbers are counted together, with # for the numbers. If an exception has many
+    messages, quoted parts are left out, too. Times are those of the records.
     """
     selected = options.filter_of(exception, source, partition, since, until, contains)
     clients = _clients(bootstrap_servers, command_config)
@@ -139,9 +139,10 @@ def show(
     as_json: AsJson = False,
     command_config: CommandConfig = None,
 ) -> None:
-    """Show dead letters with all their parts: those at the given places, or the first ones that the options select.
+    """Show dead letters with all their parts: those at the given PARTITION@OFFSET, or the first ones that the options
+    select.
 
-    Keys, values and headers are shown as text if they are UTF-8, and else as hexadecimal numbers. With --json each
+    Keys, values and headers are shown as text if they are UTF-8, otherwise as hexadecimal numbers. With --json each
     letter is a line.
     """
     selected = options.filter_of(exception, source, partition, since, until, contains)
@@ -176,7 +177,7 @@ def _at(clients: KafkaClients, topic: str, places: list[str]) -> Iterator[Letter
         if not found:
             raise ConfigError(
                 f"topic {topic!r} has no letter at {at.partition}@{offset}: partition {at.partition} has the offsets "
-                f"{there[at]}, some of which may be deleted or no records"
+                f"{there[at]}, some of which may be deleted, or hold no records"
             )
         yield from found
 
@@ -216,11 +217,11 @@ def replay(
     as_json: AsJson = False,
     command_config: CommandConfig = None,
 ) -> None:
-    """Write the records of dead letters again, each once: to the topics and partitions that they came from, or --to
+    """Write the records of dead letters again, each once, to the topics and partitions that they came from, or --to
     another topic.
 
-    Key, value, timestamp and headers are those of the record; the headers about the error are removed. A header
-    __penstock.replayed names the letter. A letter is not replayed twice to the same place: an interrupted replay
+    Key, value, timestamp and headers are those of the record, without the headers about the error. A header
+    __penstock.replayed names the letter. A letter is not replayed twice to the same topic: an interrupted replay
     continues when it is run again.
     """
     selected = options.filter_of(exception, source, partition, since, until, contains)

@@ -40,8 +40,8 @@ class Letter:
 
     @property
     def record_id(self) -> int | None:
-        """A number that all letters about one record share, and no others but by a chance of one in 2⁶⁴; None if the
-        letter does not name the record. Valid in this process."""
+        """A number that all letters about one record share; other letters have it with a probability of one in 2⁶⁴.
+        None if the letter does not name the record. Valid in this process."""
         error = self.error
         if error is None or error.topic is None or error.offset is None:
             return None

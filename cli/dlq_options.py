@@ -30,7 +30,9 @@ Partitions = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Only records of this time or later: ms, or ISO 8601, here if it has no zone"),
+    typer.Option(
+        metavar="TIME", help="Only records of this time or later: ms, or ISO 8601 (local unless it names its zone)"
+    ),
 ]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only records before this time")]
 Contains = Annotated[

@@ -17,7 +17,7 @@ from penstock.common.murmur2 import partition_for
 from penstock.common.shown import counted
 
 BEFORE = "were replayed before"
-SAME = "are about records that other letters are about, too: a record is replayed once"
+SAME = "are further letters of a record: it is replayed once"
 
 
 class Destination(NamedTuple):
@@ -37,7 +37,7 @@ class Route:
     by_key: bool = False
 
     def destination(self, letter: Letter) -> Destination | str:
-        """Returns where ``letter`` goes, or the reason why it does not.
+        """Returns the destination of ``letter``, or the reason why it has none.
 
         Back in its source topic it gets the partition that it had, which other partitioners than Kafka's default may
         have chosen. If the topic has no such partition any more, or with ``by_key``, or in another topic, Kafka's

@@ -111,7 +111,7 @@ def _decoded(letter: Letter, serdes: SerdesOf) -> dict[str, str]:
 def _shown_decoded(serde: Serde[Any], data: bytes) -> str:
     try:
         text = shown(serde.deserialize(data))
-    except Exception as error:  # whatever a serde raises: a letter may be one because of that
+    except Exception as error:  # a serde may raise anything: its error may be the reason for the letter
         return f"{type(error).__name__} of {serde.name}: {error}"
     return shown_bytes(text.encode())
 

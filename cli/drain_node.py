@@ -19,9 +19,9 @@ def drain_node(
         int, typer.Option(metavar="SECONDS", min=1, help="Seconds until this machine goes away, at the latest")
     ] = 120,
 ) -> None:
-    """Let the stream actors of all applications leave the Ray node of this machine; ends when they have left.
+    """Have the stream actors of all applications leave the Ray node of this machine, and wait until they have left.
 
-    For the preStop hook of a Kubernetes pod. Their tasks move to actors on other nodes, committed.
+    The actors commit, and their tasks move to other nodes. For the preStop hook of a Kubernetes pod.
     """
     import ray
 
@@ -34,7 +34,7 @@ def drain_node(
     connections.connect_to_cluster(cluster, log_to_driver=False)
     if not drain(ray.get_runtime_context().get_node_id(), within, typer.echo):
         raise ApplicationStateError(
-            f"stream actors are still on this node after {within} s: what they have not committed is processed again. "
+            f"stream actors are still on this node after {within} s: their uncommitted records are processed again. "
             "Give more --within seconds, and the pod a longer terminationGracePeriodSeconds"
         )
     typer.echo("No stream actor is on this node, and none will be started here")

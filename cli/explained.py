@@ -49,7 +49,7 @@ def explanations() -> Iterator[Explanation]:
 def find(text: str) -> list[Explanation]:
     """Returns what explains ``text``, a message or a line of a log: what the line names, in its order."""
     known = list(explanations())
-    # The most exact one: `commit refused, tasks dropped` is explained by a section of its own.
+    # The longest match: `commit refused, tasks dropped` has a section of its own.
     exact = sorted((each for each in known if each.explains(text)), key=lambda each: -len(each.message))
     if exact:
         return exact[:1]
@@ -78,7 +78,8 @@ def name_of(error: BaseException) -> str | None:
 
 
 def address() -> str | None:
-    """Returns where the documentation is published: ``Documentation`` in ``[project.urls]`` of ``pyproject.toml``."""
+    """Returns the address of the published documentation: ``Documentation`` in ``[project.urls]`` of
+    ``pyproject.toml``."""
     try:
         urls = metadata("penstock-streams").get_all("Project-URL") or []
     except PackageNotFoundError:

@@ -71,8 +71,8 @@ def lag_text(status: ApplicationStatus) -> str:
 
 
 def waiting_lines(status: ApplicationStatus) -> list[str]:
-    """Returns lines with the reason for which the application waits, the tasks that no actor has, and those that wait
-    for a serde; tasks with the same reason are in one line. After these comes the error of checkpoints, if any."""
+    """Returns lines with the reason why the application waits, the tasks without an actor, and the tasks that wait for
+    a serde. Tasks with the same reason share a line. The last line is the error of checkpoints, if any."""
     lines = [status.waiting] if status.waiting else []
     lines += [
         f"{actor.actor_id} has stopped processing: its lease has expired and the coordinator does not answer"

@@ -1,4 +1,4 @@
-"""``penstock new``: a project with a program, its tests, and all that a first commit needs."""
+"""``penstock new``: creates a project: a program, its tests, and the other files of a first commit."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The project's name, or a path that ends with it")],
-    template: Annotated[Template, typer.Option(help="The program that it begins with")] = Template.WORD_COUNT,
+    template: Annotated[Template, typer.Option(help="The kind of program")] = Template.WORD_COUNT,
     as_json: AsJson = False,
 ) -> None:
     """Create a project in a new folder: a program, its tests, pyproject.toml, README.md, .gitignore."""
@@ -93,7 +93,7 @@ def new(
         return
     for path in sorted(files):
         typer.echo(folder / path)
-    typer.echo(f"\nNext: cd {folder} && python -m pytest; README.md has the rest")
+    typer.echo(f"\nNext: cd {folder} && python -m pytest; README.md has the next steps")
 
 
 def project_files(project: str, template: Template) -> dict[str, str]:
@@ -126,7 +126,7 @@ def package_of(project: str) -> str:
     """Returns the name of the package of a project. Raises ConfigError for a name from which none can be made."""
     if not _NAME.fullmatch(project) or len(project) > _LONGEST_NAME:
         raise ConfigError(
-            f"{project!r} is no name of a project: it begins with a letter, and has up to {_LONGEST_NAME} letters, "
+            f"{project!r} is not a name for a project: begin with a letter, and use up to {_LONGEST_NAME} letters, "
             "digits, '-', '_' and '.'"
         )
     package = re.sub(r"[-.]", "_", project).lower()

@@ -23,8 +23,8 @@ def console(stderr: bool = False, **more: Any) -> Console:
     """Returns standard output, or standard error: the consoles of all commands are made here. A table that goes into a
     file or a pipe is not cut to the width of a terminal.
 
-    Colours are shown on a terminal unless ``NO_COLOR`` is set, and elsewhere only if ``FORCE_COLOR`` is: that does not
-    make a terminal of a pipe. ``more``: arguments of ``Console``.
+    Colours are shown on a terminal unless ``NO_COLOR`` is set, and elsewhere only if ``FORCE_COLOR`` is set.
+    ``FORCE_COLOR`` does not make a pipe count as a terminal. ``more``: arguments of ``Console``.
     """
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
     forced = _is_set("FORCE_COLOR") and not _is_set("NO_COLOR")

@@ -47,7 +47,7 @@ class Processed:
 
 
 RATE_WINDOW_S = 3.0
-"""Seconds of which rates are means: shorter ones flicker, longer ones hide a stall."""
+"""Seconds over which rates are averaged: shorter times make them flicker, longer ones hide a stall."""
 
 
 class Rates:

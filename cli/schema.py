@@ -50,8 +50,8 @@ def check(
 ) -> None:
     """Ask the schema registry if each schema of a program is compatible with the versions of its subject.
 
-    Registers nothing. Exit code 0 if all are compatible; 3 if the registry would refuse one, or a record of the newest
-    version of a subject could not be read.
+    Registers nothing. Exit code 0 if all are compatible; 3 if the registry would refuse one, or if the program could
+    not read a record of a subject's newest version.
     """
     application = load_application(target)
     found = check_schemas(application)

@@ -1,4 +1,4 @@
-"""``penstock stores``: where an application's stores are, how large they are, and what each part of them lacks."""
+"""``penstock stores``: the stores of an application, with their places, sizes and lags."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _ON_DISK = "total-sst-files-size"
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a store in one task. ``lag``: the changelog offsets that the stores of the task lack; None, as other
-    figures, if not known."""
+    """The part of a store in one task. ``lag``: the changelog offsets that the stores of the task lack; As for other
+    figures, None if it is not known."""
 
     task_id: str
     actor_id: str | None
@@ -52,12 +52,12 @@ class StoreFound:
 
     @property
     def rows(self) -> int | None:
-        """About how many rows there are, as far as is known; None if nothing is."""
+        """The approximate number of rows, as far as it is known; None if nothing is known."""
         return _sum(part.rows for part in self.partitions)
 
     @property
     def bytes_on_disk(self) -> int | None:
-        """Bytes of its files, as far as is known; None if nothing is."""
+        """Bytes of its files, as far as they are known; None if nothing is known."""
         return _sum(part.bytes_on_disk for part in self.partitions)
 
     def body(self) -> dict[str, Any]:
@@ -80,7 +80,8 @@ def stores(
     store: Annotated[str | None, typer.Argument(metavar="[STORE]", help="Only this store")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show an application's stores: kinds, places, rows, bytes on disk, changelogs, and the lag of each partition."""
+    """Show an application's stores, with kinds, actors, rows, bytes on disk, changelogs, and the lag of each
+    partition."""
     from penstock.cluster.queries.queries import StateQueries
     from penstock.cluster.ray_cluster import connections
 

@@ -1,4 +1,4 @@
-"""``penstock top``: a running application on the whole screen, the slowest task first, with what is wrong above."""
+"""``penstock top``: a running application on the whole screen: faults first, then the slowest tasks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from penstock.common.shown import seconds_text
 _FRAME_S = 0.5
 _TERMINATED = 128 + signal.SIGTERM
 _SILENT_AFTER_S = 3.0
-"""Time without an answer from the coordinator from which the first line says so."""
+"""Time without an answer from the coordinator after which the first line reports that."""
 
 
 def register(app: typer.Typer) -> None:
@@ -46,12 +46,12 @@ def register(app: typer.Typer) -> None:
 
 def top(
     application: Application,
-    once: Annotated[bool, typer.Option("--once", help="Print the figures once, as if not on a terminal")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the figures once, as in a pipe")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch an application: what is wrong, and its tasks and actors, the slowest first.
+    """Watch an application: its faults, and its tasks and actors, the slowest first.
 
-    On a terminal it fills the screen until q or Ctrl-C; h lists the keys. Else it prints the figures once.
+    On a terminal the view fills the screen until q or Ctrl-C; h lists the keys. Otherwise the figures are printed once.
     """
     if as_json or once or not can_draw():
         from penstock.cluster.client import control
@@ -88,8 +88,8 @@ class Answer:
 
 
 class Asking:
-    """Takes one status after the other, in a thread of its own: keys are answered while none comes. ``ask`` waits for
-    the next one, and raises SilentError or ApplicationStateError."""
+    """Takes one status after the other, in a thread of its own, so that keys work while no status comes. ``ask`` waits
+    for the next one, and raises SilentError or ApplicationStateError."""
 
     def __init__(self, ask: Callable[[], ApplicationStatus], clock_s: Callable[[], float] = time.monotonic) -> None:
         self._ask, self._clock_s = ask, clock_s
@@ -155,13 +155,13 @@ class Screen:
         if answer is None or now_s - answer.at_s < _SILENT_AFTER_S:
             return "" if self._top is not None else "Asking the application's coordinator …"
         since = f"since {answer.at:%H:%M:%S} ({seconds_text(now_s - answer.at_s)})"
-        then = " All figures are of then." if self._top is not None else ""
+        then = " All figures are from then." if self._top is not None else ""
         return f"The coordinator has not answered {since}: {answer.problem or 'no answer yet'}.{then}"
 
 
 def watch(ask: Callable[[], ApplicationStatus]) -> str:
-    """Fill the screen until the user quits, or the application ends; returns a sentence's end for the latter, else ''.
-    Raises ApplicationStateError if it has failed, or was not there."""
+    """Fill the screen until the user quits, or the application ends. Returns the end of a sentence about the latter,
+    otherwise ''. Raises ApplicationStateError if it has failed, or was not there."""
     # Ray's own handler of SIGTERM ends the process at once, and leaves the terminal as it is.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     # Nothing else may write to the screen; the lines of Ray would.

@@ -9,9 +9,9 @@ from enum import Enum
 HELP = (
     ("b t a s l r u", "sort by BEHIND, TASK, ACTOR, STATE, LAG, REC/S, BUSY"),
     ("", "the same key again reverses the order"),
-    ("/", "show only tasks and actors with a text"),
+    ("/", "show only tasks and actors that contain a text"),
     ("", "Enter keeps the filter, Esc removes it"),
-    ("p or space", "pause: keep what is shown; again: continue"),
+    ("p or space", "pause the view; again: continue"),
     ("arrows, PgUp, PgDn", "scroll"),
     ("h or ?", "this help; any key closes it"),
     ("q", "quit"),

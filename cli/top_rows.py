@@ -62,7 +62,8 @@ class ActorRow:
 
 @dataclass(frozen=True)
 class Top:
-    """One look at an application. ``lag`` and ``behind_s`` are of all tasks, as far as they are known."""
+    """The figures of an application at one moment. ``lag`` and ``behind_s`` are of all tasks, as far as they are
+    known."""
 
     application_id: str
     state: str
@@ -114,7 +115,8 @@ def top_of(status: ApplicationStatus, rates: Mapping[TaskId, float] | None = Non
 
 
 def slowest_first(rows: tuple[TaskRow, ...]) -> list[TaskRow]:
-    """Returns the tasks that are furthest behind first: those without a sign of life, then those that restore."""
+    """Returns the tasks that are furthest behind first: first those whose actors do not answer, then those that
+    restore."""
     return sorted(rows, key=slowness, reverse=True)
 
 

@@ -1,7 +1,7 @@
 """The statuses that ``penstock top`` shows, from a process of their own.
 
-Ray ends a process that has lost its cluster for a minute, at once and without a word: the terminal would stay as
-``top`` has left it. So only this process connects to Ray; when it ends, another one takes its place.
+If a process has lost its Ray cluster for a minute, Ray ends it at once and without a message. The terminal would remain
+as ``top`` has set it. So only this process connects to Ray; when it ends, another one takes its place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Answer = tuple[str, object]
 
 
 class SilentError(ApplicationStateError):
-    """There is no answer now, but there may be one later."""
+    """The coordinator does not answer now, but may answer later."""
 
 
 class StatusSource:
@@ -107,5 +107,5 @@ def _asked(ask: Callable[[], ApplicationStatus]) -> Answer:
         return "silent", str(error)
     except ApplicationStateError as error:
         return "gone", str(error)
-    except Exception as error:  # of Ray: its cluster may be going away, or be busy
+    except Exception as error:  # of Ray: its cluster may be ending, or be busy
         return "silent", f"{type(error).__name__}: {error}".splitlines()[0]

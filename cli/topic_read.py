@@ -199,7 +199,7 @@ def _has_reached(position: int, end: int) -> bool:
 
 _Application = Annotated[
     str | None,
-    typer.Option("--app", metavar="MODULE:APP", help="Decode with this application's serdes, read from its Kafka"),
+    typer.Option("--app", metavar="MODULE:APP", help="Use the serdes and the Kafka of this application"),
 ]
 _Where = Annotated[
     str | None, typer.Option(metavar="CONDITION", help="Only records that fulfil it, such as value.total > 100")
@@ -214,7 +214,7 @@ _From = Annotated[
 ]
 _To = Annotated[
     str | None,
-    typer.Option("--to", metavar="OFFSET|TIME", help="End in each partition, itself not included; as --from"),
+    typer.Option("--to", metavar="OFFSET|TIME", help="End in each partition, exclusive; in the forms of --from"),
 ]
 
 
@@ -279,7 +279,7 @@ def _is_given(ctx: typer.Context, name: str) -> bool:
 
 
 class Named(NamedTuple):
-    """The options that were named: what is named holds, also beside an application."""
+    """The options that were given: they take precedence over an application's settings."""
 
     servers: bool
     key: bool
@@ -293,8 +293,8 @@ def source_of(
     clients: ConfluentClients,
     serdes: tuple[Serde[Any], Serde[Any]],
 ) -> tuple[ConfluentClients, tuple[Serde[Any], Serde[Any]]]:
-    """Returns the clients and serdes to read ``topic`` with: those that were given, or those of ``application``
-    (MODULE:APP) for what was not ``named``."""
+    """Returns the clients and serdes with which to read ``topic``: those that are ``named``, and otherwise those of
+    ``application`` (MODULE:APP)."""
     if application is None:
         return clients, (bound(serdes[0], topic, "key"), bound(serdes[1], topic, "value"))
     from penstock.cli.app_serdes import topic_serdes

@@ -1,7 +1,7 @@
 """Conditions on records: the small language of ``--where``.
 
-A condition is parsed by Python's ``ast`` and translated to functions, node by node. What is not in the list below is
-refused with its position; nothing is ever evaluated as Python.
+A condition is parsed by Python's ``ast`` and translated to functions, node by node. Nodes that are not in the list
+below are refused with their positions. Nothing is ever evaluated as Python.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ Get = Callable[[Record], Any]
 
 
 class Condition:
-    """A condition, to be called with each record. Raises ConfigError for text that is none, with the position.
-
-    ``uncompared`` counts the comparisons of values that have no order, such as text with a number: they are not true.
+    """A condition, to be called with each record. Raises ConfigError, with the position, for text that is not a
+    condition. ``uncompared`` counts the comparisons of values that have no order, such as text and a number. They are
+    false.
     """
 
     def __init__(self, text: str) -> None:
@@ -75,12 +75,12 @@ class Condition:
 
     @property
     def note(self) -> str:
-        """The line about the comparisons that had no answer."""
+        """The line about the comparisons of values without an order."""
         times = counted(self.uncompared, "time")
         return f"--where {self.text}: {times} it could not compare {self.first_uncompared}: taken as not true"
 
     def not_comparable(self, left: Any, right: Any) -> bool:
-        """Note a comparison that has no answer, and answer False."""
+        """Note a comparison of values without an order, and return False."""
         self.uncompared += 1
         self.first_uncompared = self.first_uncompared or f"{_kind(left)} with {_kind(right)}"
         return False
@@ -225,7 +225,7 @@ class _Translation:
         if name not in ("contains", "matches"):
             raise self._error(node, "only contains(text, part) and matches(text, regex) can be called")
         if len(node.args) != 2 or node.keywords:
-            raise self._error(node, f"{name} takes two arguments: what is searched, and what it is searched for")
+            raise self._error(node, f"{name} takes two arguments: the text to search in, and the text to search for")
         holder = self.of(node.args[0])
         if name == "contains":
             part = self.of(node.args[1])
@@ -235,7 +235,7 @@ class _Translation:
         try:
             search = re.compile(node.args[1].value).search
         except re.error as error:
-            raise self._error(node.args[1], f"this is no regular expression: {error}") from None
+            raise self._error(node.args[1], f"this is not a regular expression: {error}") from None
         return lambda record: isinstance(text := holder(record), str) and search(text) is not None
 
     def _contains(self, holder: Any, part: Any) -> bool:
@@ -266,7 +266,7 @@ class _Translation:
             try:
                 return _constant(ms_of_iso(node.value, WithoutZone.LOCAL))
             except ValueError:
-                raise self._error(node, f"{node.value!r} is no time such as 2026-11-21T09:30") from None
+                raise self._error(node, f"{node.value!r} is not a time such as 2026-11-21T09:30") from None
         return self.of(node)
 
     def _test(self, op: ast.cmpop, node: ast.Compare) -> Callable[[Any, Any], bool]:

@@ -15,10 +15,10 @@ class StoreMetadata:
     """The tasks that have a store's keys: ``(subtopology, 0)`` to ``(subtopology, partitions - 1)``. A global store has
     one partition here, for which any actor that has tasks answers.
 
-    ``partitioner``, of the key as ``source_topic`` has it, says in which task a key is looked for first. ``certain``:
-    no other task can have it. ``serde_topic`` is what the store's serdes are bound to; for most serdes the bytes are
-    the same everywhere. ``views``: the names of the ``QueryableStoreTypes`` that it may be asked as. ``changelog``: the
-    topic that restores it, None without one. ``persistent``: its rows are on disk.
+    ``partitioner`` chooses the task in which a key is looked up first, by the key as ``source_topic`` has it.
+    ``certain``: no other task can have it. ``serde_topic`` is what the store's serdes are bound to; for most serdes the
+    bytes are the same everywhere. ``views``: the names of the ``QueryableStoreTypes`` that it may be asked as.
+    ``changelog``: the topic that restores it, None without one. ``persistent``: its rows are on disk.
     """
 
     name: str

@@ -44,9 +44,9 @@ class CallsAtOnce:
     """A :class:`~penstock.tasks.contracts.WaitingCallRunner`: :meth:`start` returns when the calls have ended or their
     time is over. Calls that are started together run together, if their results are awaitable.
 
-    ``threads``: plain functions run in so many threads; 0: in the caller's, one after the other, so that a debugger and
-    the order of a test are what one expects. ``waits``: pauses between tries take their time, and the clock is the
-    system's. If not, the clock stands except in :meth:`wait_until`, which does not wait.
+    ``threads``: number of threads for plain functions; 0: they run in the caller's thread, one after the other, so that
+    debuggers work and the order in a test is certain. ``waits``: True if pauses between tries take their time, and the
+    clock is the system's. Otherwise only :meth:`wait_until` advances the clock, and it does not wait.
     """
 
     def __init__(self, threads: int = 0, *, waits: bool = False) -> None:
@@ -57,7 +57,7 @@ class CallsAtOnce:
         self._pool: ThreadPoolExecutor | None = None
 
     def now_ms(self) -> float:
-        """Returns the time that calls go by."""
+        """Returns the time by the clock of the calls."""
         return time.monotonic() * 1000 if self._waits else self._now_ms
 
     def wait_until(self, due_ms: float) -> None:

@@ -230,7 +230,7 @@ class StreamsConfig(BaseModel):
     or an error."""
     log_format: Literal["text", "json"] = Field(default="text", alias="log.format")
     log_summary_interval_ms: int = Field(default=120_000, alias="log.summary.interval.ms")
-    """The interval of the lines that say what each stream actor has done; 0 or less: none."""
+    """The interval of the log lines about the work of each stream actor; 0 or less: none."""
     """The form of penstock's log lines, except in processes in which the program configures structlog itself."""
     min_stream_actors: int | None = Field(default=None, alias="min.stream.actors", ge=1)
     max_stream_actors: int | None = Field(default=None, alias="max.stream.actors", ge=1)

@@ -35,7 +35,7 @@ _NAMES = frozenset(ERROR_HEADERS)
 
 
 class LetterError(NamedTuple):
-    """The error that a dead letter describes, and the place of the record. What a letter lacks is None."""
+    """The error that a dead letter describes, and the position of the record. Parts that the letter lacks are None."""
 
     exception: str
     message: str | None
@@ -46,7 +46,7 @@ class LetterError(NamedTuple):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """The dead letter from which a record was replayed. ``count``: how often the record has been replayed."""
+    """The dead letter from which a record was replayed. ``count``: number of replays of the record."""
 
     topic: str
     partition: int
@@ -74,7 +74,7 @@ def read_error(headers: Iterable[Header]) -> LetterError | None:
 
 
 def own_headers(headers: Headers) -> list[Header]:
-    """Returns the headers that the record had before it became a dead letter, but for :data:`REPLAYED`."""
+    """Returns the headers that the record had before it became a dead letter, except :data:`REPLAYED`."""
     last = {name: index for index, (name, _) in enumerate(headers) if name in _NAMES}
     added = set(last.values())
     return [each for index, each in enumerate(headers) if index not in added and each[0] != REPLAYED]

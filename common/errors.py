@@ -6,20 +6,20 @@
     ├── TopologyError                 the program describes an impossible topology: fix the program
     ├── ConfigError                   a configuration key or value is wrong: fix the configuration
     ├── SerializationError            a serde refused bytes or an object: fix the serde or the data
-    ├── RetriableError                what may pass, as a schema registry that does not answer: it is tried again
+    ├── RetriableError                a condition that may pass, such as a schema registry that is away: tried again
     ├── RecordError                   one record could not be handled; names operator, topic, partition, offset
     │   ├── DeserializationError      its bytes could not be decoded
     │   ├── InvalidTimestampError     its timestamp is negative
-    │   ├── BufferFullError           a suppression buffer with a strict limit is full: give it room
-    │   ├── ProcessingError           a user function raised (``__cause__`` is what it raised)
+    │   ├── BufferFullError           a suppression buffer with a strict limit is full: raise the limit
+    │   ├── ProcessingError           a user function raised (``__cause__`` is the exception)
     │   └── ProductionError           a result could not be serialised or was refused by the broker
-    │       └── RecordRefusedError    it was refused for what it is, as if it were too large
+    │       └── RecordRefusedError    its content was refused, for example because it is too large
     ├── RuleBrokenError               the test driver saw the program break a rule of docs/PROGRAMS.md: fix the program
     ├── StateStoreError               a store is corrupt, locked, or was used after its close
     │   ├── StateStoreLockedError     another process has it open: try again when that has ended
-    │   ├── StateStoreDiskError       its disk is full, read-only or broken: make room, or repair the disk
+    │   ├── StateStoreDiskError       its disk is full, read-only or broken: free space, or repair the disk
     │   └── StateStoreCorruptError    its rows cannot be trusted: wipe and restore it
-    ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
+    ├── UnknownStateStoreError        there is no store of that name: the message lists the stores
     ├── UnknownQueryError             this kind of store does not answer that: the message lists what it answers
     ├── BrokerUnreachableError        no broker answers at the address: start it or fix bootstrap.servers
     ├── KafkaRefusedError             Kafka refuses permanently: allow it (ACLs), or fix what it names
@@ -37,10 +37,10 @@
     └── TaskNotReadyError             a task restores or moves: ask again
         └── NotUpToBoundError         a store has not reached the demanded position yet: ask again
 
-One is no StreamsError: it is what a call out has raised, and the cause of a ProcessingError::
+One error is not a StreamsError. It is the cause of the ProcessingError of a call out::
 
     TimeoutError
-    └── CallTimeoutError              a call had no result in time: raise its time-out, or find out why it is slow
+    └── CallTimeoutError              a call had no result in time: raise its time-out, or find the reason
 
 Penstock's own parts use more StreamsErrors. Each is defined with the contract that raises it, and the other side of the
 contract handles it, so programs need not catch it::
@@ -122,11 +122,11 @@ class SerializationError(StreamsError):
 
 
 class RetriableError(StreamsError):
-    """A serde cannot do its work now, but may be able to later: a schema registry does not answer. No record is at
-    fault, so no handler of exceptions is asked. Mirrors ``RetriableException``.
+    """A serde cannot do its work now, but may be able to later. For example, a schema registry does not answer. No
+    record is at fault, so no exception handler is asked. Mirrors ``RetriableException``.
 
-    Raised by the deserializer of a source, the record's partition waits and the serde is asked again. Raised anywhere
-    else, the task goes back to its last commit.
+    If the deserializer of a source raises it, the record's partition waits, and the serde is asked again. If it is
+    raised anywhere else, the task goes back to its last commit.
     """
 
 
@@ -200,15 +200,15 @@ class ProcessingError(RecordError):
 class ProductionError(RecordError):
     """A result could not be serialised, or the broker refused it permanently.
 
-    ``late``: True if it was sent earlier, so that the record that is sent or processed now is not at fault.
+    ``late``: True if the result was sent earlier, so that the record that is sent or processed now is not at fault.
     """
 
     late = False
 
 
 class RecordRefusedError(ProductionError):
-    """The client or the broker refuses a record for what it is: too large, or without a key in a compacted topic.
-    Mirrors ``RecordTooLargeException`` and ``InvalidRecordException``."""
+    """The client or the broker refuses a record because of its content: it is too large, or it has no key and the topic
+    is compacted. Mirrors ``RecordTooLargeException`` and ``InvalidRecordException``."""
 
 
 class RuleBrokenError(StreamsError):

@@ -1,4 +1,4 @@
-"""Handlers that decide what happens if a record cannot be processed, or an actor fails. Words and answers are those of
+"""Handlers that decide what happens if a record cannot be processed, or an actor fails. Names and answers are those of
 Kafka Streams (KIP-161, KIP-210, KIP-1033, KIP-1034, KIP-671)."""
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ class Result(Enum):
     FAIL = "fail"
     """Stop the application; nothing is committed past the record."""
     RETRY = "retry"
-    """Go back to the last commit and try again. Only a ``ProductionExceptionHandler`` may answer it, and only about an
-    error that may pass; about any other it counts as FAIL."""
+    """Go back to the last commit and try again. Only a ``ProductionExceptionHandler`` may give this answer, and only
+    about an error that may pass. About any other error it counts as FAIL. penstock itself tries again after errors that
+    may pass, without asking a handler."""
 
 
 @dataclass(frozen=True)
 class Response:
     """The answer of a handler of exceptions: a result, and records that are written before it takes effect.
 
-    Exactly once, these are in the transaction that commits the offset of the record. Mirrors ``Response``.
+    Under ``exactly_once_v2`` these are in the transaction that commits the offset of the record. Mirrors ``Response``.
     """
 
     result: Result
@@ -51,14 +52,14 @@ class Response:
 
     @classmethod
     def fail(cls, dead_letter_queue_records: Iterable[DeadLetter] = ()) -> Response:
-        """Returns the answer to stop the application. Exactly once, the records are not written: the transaction is
-        aborted."""
+        """Returns the answer to stop the application. Under ``exactly_once_v2`` readers of committed records do not see
+        these records, because the transaction is aborted."""
         return cls(Result.FAIL, tuple(dead_letter_queue_records))
 
     @classmethod
     def retry(cls) -> Response:
-        """Returns the answer to go back to the last commit. It carries no records: the task would write them again and
-        again."""
+        """Returns the answer to go back to the last commit. It has no records, because the task would write them again
+        and again."""
         return cls(Result.RETRY)
 
 
@@ -68,8 +69,8 @@ class ErrorHandlerContext:
 
     ``topic``, ``partition`` and ``offset`` are those of the input record; None, −1 and −1 if there is none, as in a
     punctuator. ``headers`` and ``timestamp`` are those that the failed node saw. ``source_raw_key`` and
-    ``source_raw_value`` are the bytes of the input record as it was read: None if there is no record, or if its effect
-    was held back until the record was gone, as by ``suppress``.
+    ``source_raw_value`` are the bytes of the input record as it was read: None if there is no record, or if an operator
+    such as ``suppress`` has held its effect back, until the bytes were no longer kept.
     """
 
     topic: str | None
@@ -90,7 +91,7 @@ class ErrorHandlerContext:
         if self.dead_letter_queue_topic is None:
             return ()
         headers = [*self.headers, *_headers_of(error, self)]
-        # A record that nothing has given a time, as one of a broker's that has none, gets the time of sending.
+        # A record without a timestamp, such as one that the broker has without, gets the time of sending.
         timestamp = self.timestamp if self.timestamp >= 0 else None
         key, value = self.source_raw_key, self.source_raw_value
         return (ProducerRecord(self.dead_letter_queue_topic, key, value, timestamp, headers),)
@@ -131,15 +132,15 @@ def _headers_of(error: Exception, context: ErrorHandlerContext) -> list[Header]:
 class DeserializationExceptionHandler(ABC):
     """Decides about an input record whose key or value cannot be decoded. Mirrors ``DeserializationExceptionHandler``.
 
-    It is pickled with the program, and called in the task, in the record's turn. It must not block: all tasks of the
-    actor wait.
+    It is pickled with the program, and called in the task when it is the record's turn. It must not block, because all
+    tasks of the actor wait for it.
     """
 
     @abstractmethod
     def handle_error(
         self, context: ErrorHandlerContext, record: Record[bytes | None, bytes | None], error: Exception
     ) -> Response:
-        """Returns ``Response.resume`` or ``Response.fail``. ``error`` is what the serde raised."""
+        """Returns ``Response.resume`` or ``Response.fail``. ``error`` is the exception that the serde raised."""
 
 
 class ProcessingExceptionHandler(ABC):
@@ -148,8 +149,9 @@ class ProcessingExceptionHandler(ABC):
 
     @abstractmethod
     def handle_error(self, context: ErrorHandlerContext, record: Record[Any, Any] | None, error: Exception) -> Response:
-        """Returns ``Response.resume`` or ``Response.fail``. ``error`` is what the user code raised; ``record`` is what
-        the failed node had received: None in a punctuator, with a ``Change`` as value in an operator of a table."""
+        """Returns ``Response.resume`` or ``Response.fail``. ``error`` is the exception that the user code raised.
+        ``record`` is the input of the failed node: None in a punctuator, and with a ``Change`` as value in an operator
+        of a table."""
 
 
 class SerializationExceptionOrigin(Enum):
@@ -177,8 +179,8 @@ class ProductionExceptionHandler(ABC):
         error: Exception,
         origin: SerializationExceptionOrigin,
     ) -> Response:
-        """Returns ``Response.resume`` or ``Response.fail``; FAIL if it is not overridden. Resuming drops this result
-        only."""
+        """Returns ``Response.resume`` or ``Response.fail``; FAIL if it is not overridden. RESUME drops only this
+        result."""
         return Response.fail(context.dead_letter_queue_records(error))
 
 
@@ -199,7 +201,7 @@ class LogAndFail(DeserializationExceptionHandler, ProcessingExceptionHandler):
     ``LogAndFailProcessingExceptionHandler``."""
 
     def handle_error(self, context: ErrorHandlerContext, record: Record[Any, Any] | None, error: Exception) -> Response:
-        """Returns FAIL, with a dead letter if there is a topic for them. The error is logged when the application
+        """Returns FAIL, with a dead letter if a topic for dead letters is set. The error is logged when the application
         ends."""
         return Response.fail(context.dead_letter_queue_records(error))
 
@@ -209,19 +211,20 @@ class LogAndContinue(DeserializationExceptionHandler, ProcessingExceptionHandler
     ``LogAndContinueProcessingExceptionHandler``."""
 
     def handle_error(self, context: ErrorHandlerContext, record: Record[Any, Any] | None, error: Exception) -> Response:
-        """Logs the error, five similar ones in half a minute at most. Returns RESUME, with a dead letter if there is a
-        topic for them."""
+        """Logs the error, but at most five similar errors in half a minute. Returns RESUME, with a dead letter if a
+        topic for dead letters is set."""
         _log("record dropped", context, error)
         return Response.resume(context.dead_letter_queue_records(error))
 
 
 class DefaultProductionExceptionHandler(ProductionExceptionHandler):
-    """Tries again what may pass, and else stops. Mirrors ``DefaultProductionExceptionHandler``."""
+    """Tries again after errors that may pass, and stops at any other. Mirrors ``DefaultProductionExceptionHandler``."""
 
     def handle_error(
         self, context: ErrorHandlerContext, record: ProducerRecord[bytes | None, bytes | None], error: Exception
     ) -> Response:
-        """Returns RETRY for a :class:`RetriableError`, else FAIL, with a dead letter if there is a topic for them."""
+        """Returns RETRY for a :class:`RetriableError`, otherwise FAIL, with a dead letter if a topic for dead letters
+        is set."""
         if isinstance(error, RetriableError):
             return Response.retry()
         return Response.fail(context.dead_letter_queue_records(error))
@@ -231,8 +234,8 @@ _SLOW_S = 1.0
 
 
 def asked(handler: object, ask: Callable[[], object], error: Exception, context: ErrorHandlerContext) -> Response:
-    """Returns the answer that ``ask`` gets from ``handler`` about ``error``. Raises ConfigError for a handler that
-    raises, and for an answer that is no Response. Logs that a handler is slow."""
+    """Returns the answer that ``ask`` gets from ``handler`` about ``error``. Raises ConfigError if the handler raises,
+    or returns something other than a Response. Logs a handler that is slow."""
     name = type(handler).__qualname__
     about = f"it was asked about {type(error).__name__}: {error} [{context}]"
     begun = time.monotonic()

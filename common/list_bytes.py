@@ -5,7 +5,7 @@
     0   number of nulls, 4 bytes each their indices; number of elements; the bytes of each that is no null
     1   number of elements; each element's length, −1 for null, and its bytes
 
-The first byte is 0 if the serde of the elements is one of those whose bytes Kafka knows to be of one length.
+The first byte is 0 if Kafka knows that all elements of this serde have the same length.
 """
 
 from __future__ import annotations

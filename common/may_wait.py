@@ -1,7 +1,7 @@
-"""Tells code that a thread calls now and then, such as a serde with a schema registry, if it may wait there.
+"""Decides if code that many threads run, such as a serde with a schema registry, may wait in the current thread.
 
-A stream thread must not wait: it has tasks, queries and commits of others. Nor must the thread of an event loop. Each
-other thread may.
+A stream thread must not wait, because it has other tasks, queries and commits. The thread of an event loop must not
+wait either. Every other thread may.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class ByDuration:
 
 
 OffsetReset = Literal["earliest", "latest", "none"] | ByDuration
-"""The position at which to begin in a topic without a committed offset; ``none``: that is an error."""
+"""The position at which to begin in a topic without a committed offset; with ``none`` that is an error."""
 
 
 class AutoOffsetReset:

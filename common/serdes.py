@@ -58,7 +58,7 @@ class Serde(Generic[T]):
         return self
 
     def configure(self, config: Mapping[str, Any]) -> Serde[T]:
-        """Returns the serde with the settings of the application: itself, unless a subclass decides otherwise.
+        """Returns the serde with the settings of the application; by default the serde itself.
 
         ``config`` has the settings of a schema registry (docs/SCHEMA_REGISTRY.md). penstock calls this method before
         :meth:`bind`, for each serde of a program. Mirrors ``Serde.configure``.
@@ -66,10 +66,10 @@ class Serde(Generic[T]):
         return self
 
     def prepare(self) -> None:
-        """Get ready to write, as by registering a schema. Called on a serde that is bound to a topic which is written,
-        before a task takes its first record.
+        """Get ready to write, for example by registering a schema.
 
-        It must not wait: it raises RetriableError until it is ready, and is called again. Any other error ends the
+        Called before a task takes its first record, on each serde that is bound to a topic which the task writes. It
+        must not wait: it raises RetriableError until it is ready, and is called again. Any other error ends the
         application.
         """
 
@@ -94,7 +94,7 @@ def format_of(name: str) -> str:
 
 def bound(serde: Serde[T], topic: str, part: SerdePart, config: Mapping[str, Any] | None = None) -> Serde[T]:
     """Returns ``serde`` with the settings ``config``, bound to a part of a topic. Raises ConfigError, which names topic
-    and part, for one that cannot be bound."""
+    and part, if it cannot be bound."""
     where = f"serde {serde.name} cannot be bound to topic {topic!r} ({part})"
     try:
         made = (serde.configure(config) if config else serde).bind(topic, part)
@@ -259,7 +259,7 @@ class Serdes:
 
     @staticmethod
     def list(inner: Serde[T]) -> Serde[builtins.list[T]]:
-        """A list of what ``inner`` writes; elements may be None. Mirrors ``Serdes.ListSerde``.
+        """Lists of objects of the serde ``inner``; elements may be None. Mirrors ``Serdes.ListSerde``.
 
         As in Kafka, elements of the serdes short, integer, long, float, double and uuid are written without their
         lengths, all others with them.
@@ -328,8 +328,8 @@ _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def why_refused(serde: Serde[Any], value: object, error: Exception) -> str:
-    """Returns why ``serde`` could not write ``value``: serde, value, type, and what it takes instead. Raises ``error``
-    if that is a RetriableError: then nothing was refused."""
+    """Returns the reason why ``serde`` could not write ``value``: the serde, the value and its type, and the type that
+    the serde takes. Raises ``error`` if that is a RetriableError, because then nothing was refused."""
     if isinstance(error, RetriableError):
         raise error
     why = str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"

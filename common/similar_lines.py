@@ -1,4 +1,4 @@
-"""Bounds the lines of the log that are about the same: a topic of bad records must not fill the disk."""
+"""Limits similar log lines, so that a topic of bad records does not fill the disk."""
 
 from __future__ import annotations
 

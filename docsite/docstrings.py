@@ -1,4 +1,4 @@
-"""Makes Markdown of the docstrings, which are written as reStructuredText, for the reference.
+"""Turns the docstrings, which are reStructuredText, into Markdown for the reference.
 
 The docstrings use little of it: roles such as ``:class:`KStream```, literal blocks after ``::``, and doctests.
 """

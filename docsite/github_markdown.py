@@ -1,9 +1,9 @@
-"""Makes of the Markdown that GitHub reads the Markdown that Python-Markdown reads.
+"""Turns GitHub's Markdown into the Markdown that Python-Markdown reads.
 
 They differ in four things. GitHub takes the content of a list item at the column of its text, Python-Markdown at four
 columns for each level. GitHub lets a list or a table follow a paragraph without a blank line. In a table GitHub wants
-``|`` in code escaped, Python-Markdown shows the backslash. Python-Markdown takes two lists for one if no text
-is between.
+``|`` in code escaped, Python-Markdown shows the backslash. Python-Markdown merges two lists if there is no text between
+them.
 """
 
 from __future__ import annotations

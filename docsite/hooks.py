@@ -32,7 +32,8 @@ _PATHS = {page: path for path, page in DOCUMENTS.items()}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts pages that the navigation does not name where it has ``*``, and takes the address of the project."""
+    """Puts pages that the navigation does not name in the place of its ``*``, and takes the site's address from the
+    project."""
     config.nav = _expanded(config.nav, set(_named(config.nav)))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     config.site_url = project.get("urls", {}).get("Documentation")
@@ -84,12 +85,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Writes the pages for programs that read text."""
+    """Writes ``llms.txt`` and ``llms-full.txt``."""
     llms.write(Path(config.site_dir), config.nav, str(config.site_name), str(config.site_description))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Adapts what was written for GitHub."""
+    """Adapts a page that was written for GitHub."""
     path = _path(page.file.src_uri)
     if (ROOT / path).is_file():
         markdown = repository_links.adapted(markdown, path)

@@ -1,7 +1,7 @@
-"""``llms.txt`` and ``llms-full.txt``: the pages for programs that read text, by the convention of that name.
+"""``llms.txt`` and ``llms-full.txt``: the pages as text for language models, by the convention of that name.
 
 ``llms.txt`` lists the pages of the navigation, each with the first sentence below its title. ``llms-full.txt`` has the
-pages themselves, without the reference, which docstrings have, and without the internals.
+pages themselves, except the reference, which the docstrings have, and the internals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The messages that a person may meet: the lines of level warning or error, and the public errors, from the code.
+"""Finds the messages of the code: the log lines of level warning or error, and the public errors.
 
 ``docs/messages/`` has a section for each. ``tests/docsite/test_messages.py`` compares both.
 """
@@ -16,7 +16,7 @@ GIVEN: dict[tuple[str, str], tuple[str, ...]] = {
     ("actors/steps.py", "…, retrying"): (),  # of WaitLog, whose calls name its texts
     ("pipeline/backfill/backfill.py", "note"): ("a backfill's note",),
 }
-"""Texts of lines whose text cannot be seen in their file."""
+"""Texts of log lines whose text the file does not show."""
 
 
 def logged(folders: tuple[str, ...]) -> dict[str, str]:
@@ -46,7 +46,7 @@ def _lines_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _texts(what: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef, tree: ast.AST) -> Iterator[str]:
-    """Yields the texts that an argument may have; its source, if that cannot be seen in the file."""
+    """Yields the texts that an argument may have, or its source if the file does not show them."""
     match what:
         case ast.Constant(str() as text):
             yield text
@@ -72,7 +72,7 @@ def _assigned(name: str, function: ast.AST) -> Iterator[ast.expr]:
 
 
 def _handed(name: str, function: ast.FunctionDef | ast.AsyncFunctionDef, tree: ast.AST) -> Iterator[ast.expr]:
-    """Yields what calls in the same file hand over as the argument ``name``."""
+    """Yields the values that calls in the same file pass as the argument ``name``."""
     names = [argument.arg for argument in function.args.args if argument.arg != "self"]
     if name not in names:
         return

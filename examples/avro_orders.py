@@ -1,6 +1,6 @@
 """Avro with a schema registry: the sums of customers' orders, in topics that Java programs can read and write.
 
-Topics: ``orders`` (customer → Order in Avro), ``sums`` (customer → Sum in Avro). The schemas are made of the classes.
+Topics: ``orders`` (customer → Order in Avro), ``sums`` (customer → Sum in Avro). The schemas are made from the classes.
 Those of ``sums`` and of the changelog are registered when the tasks begin. ``penstock schema check
 examples.avro_orders:app`` asks the registry before a deploy if it accepts them.
 """

@@ -1,7 +1,7 @@
-"""A store of one's own: it keeps the three best scores of each game, in one row.
+"""A store of your own: it keeps the three best scores of each game, in one row.
 
 Topics: ``scores`` (game → score), ``best-scores`` (game → the best scores, highest first). The builder describes the
-store, and each task opens one from it. Commit, changelog, restore and queries are the engine's: docs/STORES.md.
+store, and each task opens one from it. The engine does commits, changelog, restore and queries: docs/STORES.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Dead letters: orders that cannot be read, or make no sense, go to a topic of their own; the others are counted.
+"""Dead letters: orders that cannot be decoded or processed go to a topic of their own; the others are summed.
 
 Topics: ``orders`` (customer → order, as JSON), ``revenue`` (customer → cents), ``dead-letters`` (as they were read). An
-order that is no JSON cannot be decoded; one of an unknown currency makes ``cents`` raise. ``penstock dlq list
-dead-letters`` shows how many there are of which error, ``penstock dlq replay dead-letters`` writes them back to
-``orders`` when the program has learned of the currency.
+order that is not JSON cannot be decoded. For an order in an unknown currency ``cents`` raises. ``penstock dlq list
+dead-letters`` counts them by error. When the program knows the currency, ``penstock dlq replay dead-letters`` writes
+them to ``orders`` again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Enrichment: the profile of each visitor is asked for over HTTP, for many visits at the same time.
+"""Enrichment: asks a service over HTTP for the profile of each visitor, for many visits at the same time.
 
-Topics: ``visits`` (page → user), ``visits-with-profiles`` (page → visit with profile). The service answers
-``GET /users/NAME`` with a profile as JSON. A service that is busy or down is asked again; a user that it does not know
-is a visit without profile.
+Topics: ``visits`` (page → user), ``visits-with-profiles`` (page → visit with profile). The service answers ``GET
+/users/NAME`` with a profile as JSON. If the service is busy or down, it is asked again. If it does not know a user, the
+visit has no city.
 """
 
 from __future__ import annotations

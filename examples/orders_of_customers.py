@@ -1,4 +1,5 @@
-"""A join by foreign key: each order with the customer that it names. A change of either side updates the results.
+"""A join by foreign key: each order with the customer that it names. A change of an order or of a customer updates the
+results.
 
 Topics: ``orders`` (order → order), ``customers`` (customer → customer), ``orders-of-customers`` (order → line). If an
 order is deleted, or names a customer that does not exist, its result is deleted, too.

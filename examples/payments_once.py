@@ -1,7 +1,7 @@
 """Deduplication: payments that a client sends again, because it saw no answer, are taken once.
 
 Topics: ``payments`` (account → payment), ``payments-once`` (account → payment). Two payments of one account with the
-same ``request`` within an hour are one.
+same ``request`` within an hour count as one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A model scores transfers in batches: it takes 256 as fast as one.
+"""A model scores transfers in batches, because a batch of 256 takes it little longer than a single transfer.
 
 Topics: ``transfers-to-score`` (account → transfer), ``scores`` (account → scored transfer). The model here is a few
 lines of arithmetic over a whole batch; ``model.predict(values)`` of scikit-learn or PyTorch has the same form, and so

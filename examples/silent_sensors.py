@@ -2,7 +2,7 @@
 
 Topics: ``readings`` (sensor → temperature), ``silent-sensors`` (sensor → seconds without a reading). The punctuator
 follows event time, so a replay of old readings gives the same reports. While *no* sensor sends anything, event time
-does not move: use ``PunctuationType.WALL_CLOCK_TIME`` if that must be reported, too.
+does not advance: use ``PunctuationType.WALL_CLOCK_TIME`` if that must be reported, too.
 """
 
 from __future__ import annotations

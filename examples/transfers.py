@@ -1,9 +1,9 @@
-"""Exactly once, end to end: transfers between accounts, whose balances have the same sum whatever fails.
+"""Exactly once, end to end: transfers between accounts. The sum of all balances stays the same, whatever fails.
 
 Topics: ``transfers`` (id → transfer), ``balances`` (account → cents). Each transfer becomes two bookings: one takes the
-money, one gives it. They reach their accounts by a repartition topic. Under ``exactly_once_v2`` a transaction has both
-bookings and the offset of the transfer; another has their offsets, the balances and their changelog. So no crash makes
-money, or loses it. Readers of ``balances`` must set ``isolation.level=read_committed``.
+money, one gives it. They reach their accounts by a repartition topic. Under ``exactly_once_v2`` one transaction has
+both bookings and the offset of the transfer. Another has the offsets of the bookings, the balances and their changelog.
+So no crash creates money, or loses it. Readers of ``balances`` must set ``isolation.level=read_committed``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A service over HTTP that answers from its own state: the word count, as JSON.
 
-``uvicorn examples.word_service:service`` starts the application with the service, and stops it with it. Then
-``curl 127.0.0.1:8000/words/import`` shows the count of a word. penstock's own HTTP API is beside it, at
-``application.server``: write a service of your own if its answers must have a form of their own.
+``uvicorn examples.word_service:service`` starts and stops the application together with the service. Then ``curl
+127.0.0.1:8000/words/import`` shows the count of a word. penstock's own HTTP API is still there, at
+``application.server``. Write a service of your own if the answers must have a certain form.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ service = FastAPI(lifespan=running)
 
 @service.get("/words/{word}")
 def count_of(word: str) -> dict[str, str | int]:
-    """Returns how often ``word`` has occurred. Answers 503 while the task that knows it restores or moves."""
+    """Returns the count of ``word``. Answers 503 while the task that has it restores or moves."""
     try:
         count = app.store("counts").get(word)
     except ps.TaskNotReadyError as error:

@@ -1,7 +1,7 @@
 """Asks a broker for the version of its software, and the brokers for their addresses: for diagnosis.
 
-librdkafka does not tell which features a broker has. This asks by ``ApiVersions`` over a plain connection: a broker
-that demands TLS or a password is not asked.
+librdkafka does not report a broker's features. This asks by ``ApiVersions`` over a plain connection: a broker that
+demands TLS or a password is not asked.
 """
 
 from __future__ import annotations

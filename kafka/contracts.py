@@ -111,8 +111,8 @@ class CountingSender(Protocol):
 
 
 class RefusedRecord(NamedTuple):
-    """A record that a broker has refused for what it is. The partition is the one that was chosen for it. Clients do
-    not report its timestamp, and confluent-kafka does not report its headers."""
+    """A record that a broker has refused because of its content. The partition is the one that was chosen for it.
+    Clients do not report its timestamp, and confluent-kafka does not report its headers."""
 
     topic: str
     partition: int
@@ -152,9 +152,9 @@ class RecordProducer(Sending, Protocol):
         UndeliveredError if no broker took it within ``message.timeout.ms``, or the producer cannot continue."""
 
     def take_refused(self) -> list[RefusedRecord]:
-        """Returns the records that brokers have refused for what they are (RecordRefusedError), in the order of their
-        reports, since the last call, ``give_up`` or ``begin_transaction``. A broker refuses a batch as a whole because
-        of its size, so any of them may be too large."""
+        """Returns the records that brokers have refused because of their content (RecordRefusedError), in the order of
+        their reports, since the last call, ``give_up`` or ``begin_transaction``. A broker refuses a batch as a whole
+        because of its size, so any of them may be too large."""
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all queued records are acknowledged. Returns False after ``timeout_s``. Raises as ``poll``

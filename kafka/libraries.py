@@ -1,4 +1,4 @@
-"""The version of librdkafka that is in use, and whether penstock's own binding to it is: for diagnosis."""
+"""The version of librdkafka, and the use of penstock's own binding to it: for diagnosis."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from penstock.registry.evolution import referred_texts
 from penstock.registry.generic_record import GenericRecord
 
 Referred = Callable[[Reference], Schema]
-# What a value of them is shows its type alone.
+# Only the type of a value shows which of them it is.
 _FLAT = (
     types.BoolType, types.IntType, types.FloatType, types.StrType, types.BytesType, types.NoneType, types.UUIDType,
     types.DateType, types.TimeType,
@@ -118,7 +118,8 @@ class AvroFormat(Format):
 
 
 def avro_format(kind: Any, schema: str | Mapping[str, Any] | None) -> AvroFormat:
-    """Returns the format of a type, of a schema, or of any. Raises TopologyError for what is no schema."""
+    """Returns the format of a type, of a schema, or of records with any schema. Raises TopologyError for an invalid
+    schema."""
     if schema is None:
         return AvroFormat(kind, None if kind is None else schema_of(kind))
     try:
@@ -168,8 +169,8 @@ def _compared(parsed: Any) -> Any:
 
 
 class _Reading(NamedTuple):
-    """The schema by which records were written, the program's own if it differs, and why the program's own cannot read
-    some of the records."""
+    """The schema with which records were written, the program's own if it differs, and the reasons why the program's
+    own cannot read some of the records."""
 
     written: _Parsed
     own: _Parsed | None
@@ -301,8 +302,9 @@ def _options(kind: Any) -> dict[str, Any]:
 
 
 def _fields_of(kind: Any) -> Callable[[Any], Any]:
-    """Returns the function that makes of an object of ``kind`` what fastavro writes. It raises msgspec.ValidationError
-    and SerializationError for an object that is not what ``kind`` declares: fastavro would write 1.5 as 1."""
+    """Returns the function that converts an object of ``kind`` to the form that fastavro writes. It raises
+    msgspec.ValidationError and SerializationError for an object that does not have its declared type: fastavro would
+    write 1.5 as 1."""
     accepted, name = classes_of(kind), name_of(kind)
     convert, to_builtins, options = msgspec.convert, msgspec.to_builtins, _options(kind)
     zones = {part.tz for part in parts_of(types.type_info(kind)) if isinstance(part, types.DateTimeType)}

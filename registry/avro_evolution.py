@@ -29,8 +29,8 @@ def checked(text: str) -> Any:
 
 
 def conflicts(reader: str, writer: str, referred: Iterable[str] = (), *, of_every_record: bool = False) -> list[str]:
-    """Returns why ``reader`` cannot read what ``writer`` has written. ``referred``: schemas of types that either
-    names, without defining them. ``of_every_record``: only what no record is without. Of a union, and of an
+    """Returns the reasons why ``reader`` cannot read the records of ``writer``. ``referred``: schemas of types that
+    either names, without defining them. ``of_every_record``: only what no record is without. Of a union, and of an
     enumeration, a record has one value, and that may be one that the reader can read."""
     known = _Names()
     for text in referred:

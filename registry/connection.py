@@ -1,4 +1,4 @@
-"""The registry as serdes see it: answers that are kept for ever, and questions that another thread asks.
+"""The registry as serdes see it: answers that are kept for ever, and requests that another thread sends.
 
 The id of a schema never changes its meaning, so each is asked for once. A stream thread does not wait for an answer: it
 gets a RetriableError, and the answer when it asks again. Other threads wait a while (common/may_wait.py).
@@ -24,11 +24,11 @@ from penstock.registry.settings import RegistrySettings
 
 T = TypeVar("T")
 _MISSING_S = 10.0
-"""Seconds until the registry is asked again for what it does not have."""
+"""Seconds until the registry is asked again for a schema that it did not have."""
 _MOST_MISSING = 10_000
 """Number of such things that are known: broken records may name any id."""
 _FEW = 4
-"""Number of threads that ask a registry. They end with the process, whatever they wait for."""
+"""Number of threads that ask a registry. They end with the process, even if they still wait."""
 
 
 class Connection:
@@ -39,7 +39,7 @@ class Connection:
         self.registry = registry
         self._answers: dict[Hashable, Any] = {}
         self._missing: dict[Hashable, tuple[float, str]] = {}
-        """Until when the registry is believed not to have it, and its words."""
+        """The time until which the registry counts as not having it, and the message of the registry."""
         self._asked: dict[Hashable, _Question] = {}
         self._lock = threading.Lock()
         self._questions: queue.SimpleQueue[_Question] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""The contract between the serdes and a schema registry: schemas, and what a registry does with them."""
+"""The contract between the serdes and a schema registry: schemas, and the operations of a registry."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ class SchemaRegistry(Protocol):
         """Returns the newest version of a subject."""
 
     def conflicts(self, subject: str, schema: Schema) -> list[str]:
-        """Returns why the subject would refuse the schema; empty if it is compatible, or the subject is new."""
+        """Returns the reasons why the subject would refuse the schema; empty if it is compatible, or the subject is
+        new."""
 
 
 class Format(Protocol):

@@ -1,4 +1,4 @@
-"""Compares JSON Schemas: whether one accepts each value that another accepts."""
+"""Compares JSON Schemas: finds values that one accepts and another refuses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checked(text: str) -> Any:
 
 
 def conflicts(reader: str, writer: str) -> list[str]:
-    """Returns why ``reader`` may refuse what ``writer`` accepts."""
+    """Returns the reasons why ``reader`` may refuse a value that ``writer`` accepts."""
     one, other = json.loads(reader), json.loads(writer)
     return list(_Comparison(one, other).compare(one, other, "$"))
 

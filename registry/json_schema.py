@@ -1,4 +1,5 @@
-"""JSON records: of a Python type, whose schema is made of it, or dicts that a schema is checked against."""
+"""JSON records: objects of a Python type, from which the schema is made, or plain values that are checked against a
+schema."""
 
 from __future__ import annotations
 
@@ -127,7 +128,7 @@ def _check_of(text: str) -> Callable[[Any], Any]:
 
 
 def _schema_of(kind: Any) -> str:
-    """Returns the schema of a type, of draft 7. Objects are closed, as those of Confluent's Java serializer: only so
+    """Returns the schema of a type, of draft 7. Objects are closed, as those of Confluent's Java serializer. Only then
     may a later version have another field."""
     definitions: dict[str, Any]
     parts = parts_of(types.type_info(kind))

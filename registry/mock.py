@@ -65,7 +65,7 @@ class MockSchemaRegistry(SchemaRegistry):
 
     @classmethod
     def generation(cls, url: str) -> int:
-        """Returns how often the scope of ``url`` was dropped; 0 for the URL of another registry."""
+        """Returns the number of times that the scope of ``url`` was dropped; 0 for the URL of another registry."""
         return cls._dropped[url.removeprefix(SCHEME)]
 
     # ---- faults ----
@@ -86,7 +86,7 @@ class MockSchemaRegistry(SchemaRegistry):
 
     @contextmanager
     def outage(self, error: Exception | None = None) -> Iterator[None]:
-        """Within the ``with``, calls raise ``error``; by default that the registry does not answer."""
+        """Within the ``with``, calls raise ``error``; by default a RetriableError: the registry does not answer."""
         before = self._shared.outage
         self._shared.outage = error or RetriableError(f"the schema registry {SCHEME}{self.scope} does not answer")
         try:
@@ -95,7 +95,7 @@ class MockSchemaRegistry(SchemaRegistry):
             self._shared.outage = before
 
     def answer_wrongly(self, schema_id: int, schema: Schema) -> None:
-        """Return ``schema`` as that of the id from now on, whatever was registered."""
+        """From now on, return ``schema`` for the id, whatever was registered."""
         self._shared.schemas[schema_id] = schema
 
     @property
@@ -117,7 +117,8 @@ class MockSchemaRegistry(SchemaRegistry):
     # ---- schemas ----
 
     def set_compatibility(self, level: Compatibility, subject: str | None = None) -> None:
-        """Set the compatibility of a subject, or of all that have none. Raises ValueError for an unknown one."""
+        """Set the compatibility of a subject, or of all subjects that have none of their own. Raises ValueError for an
+        unknown one."""
         if level not in get_args(Compatibility):
             raise ValueError(f"{level!r} is no compatibility: there are {', '.join(get_args(Compatibility))}")
         self._shared.levels[subject] = level

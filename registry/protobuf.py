@@ -127,8 +127,8 @@ def _references(file: Any, registered: Callable[[str, Schema], RegisteredSchema]
 
 
 def _indices(message: Any) -> bytes:
-    """Returns the way to a message within its file: the index of each message on it, after their number. The first
-    message of a file, which most are, has one zero."""
+    """Returns the path to a message within its file: the number of messages on it, and the index of each. The path to
+    the first message of a file, the usual case, is one zero."""
     indices: list[int] = []
     while message is not None:
         siblings = message.file.message_types_by_name if message.containing_type is None else None

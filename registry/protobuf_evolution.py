@@ -36,7 +36,8 @@ def checked(text: str) -> FileDescriptorProto:
 
 
 def conflicts(reader: str, writer: str) -> list[str]:
-    """Returns why ``reader`` cannot read what ``writer`` has written. Fields are told apart by their numbers."""
+    """Returns the reasons why ``reader`` cannot read the records of ``writer``. Fields are identified by their
+    numbers."""
     one, other = checked(reader), checked(writer)
     known = dict(_messages(one.message_type, ""))
     found = [f"package: was {other.package!r}, and is {one.package!r}"] if one.package != other.package else []

@@ -38,7 +38,7 @@ def _not_bound(given: object) -> NoReturn:
 
 @dataclass(frozen=True)
 class RegistrySerde(Serde[T]):
-    """A serde that is not bound to a topic yet: a format, and settings of the registry that it was given itself.
+    """A serde that is not bound to a topic yet: a format, and its own settings of the registry.
 
     Made by :class:`~penstock.registry.serdes.Serdes`.
     """
@@ -56,7 +56,7 @@ class RegistrySerde(Serde[T]):
 
     @override
     def configure(self, config: Mapping[str, Any]) -> Serde[T]:
-        # Its own settings count: a topic may be of another registry.
+        # Its own settings take precedence: a topic may belong to another registry.
         return self if self.entries else replace(self, entries=tuple(sorted(config.items())))
 
     @override
@@ -122,7 +122,8 @@ def _bound(form: Any, settings: RegistrySettings, topic: str, part: SerdePart) -
 def _once(
     form: Any, settings: RegistrySettings, topic: str, part: SerdePart, where: tuple[int, int]
 ) -> BoundRegistrySerde[Any]:
-    """Returns the serde, made once for each topic and part: so two of the same are equal, and share what they know."""
+    """Returns the serde, made once for each topic and part. So two serdes of one topic are equal, and share their
+    schemas."""
     records = Records(form, settings, topic, part)
     from_text: Callable[[str], Any] = form.from_text
     return BoundRegistrySerde(form.name, records.write, records.read_function(), from_text, records=records)
@@ -168,7 +169,7 @@ class Records:
         return read
 
     def _read_any(self) -> Callable[[bytes], Any]:
-        """Returns the same for a format that needs no schema: one function for all ids, of which there may be any."""
+        """Returns the function for a format that needs no schema: one for all ids, because records may have any id."""
         described, read_one = self._described, self._format.reader(None, self._refer)
 
         def read(data: bytes) -> Any:
@@ -302,7 +303,8 @@ class Records:
     # ---- checks ----
 
     def conflicts(self, written: bool) -> list[str] | None:
-        """Returns why the program's schema and those of the subject do not fit; None if the program has no schema.
+        """Returns the reasons why the program's schema and those of the subject do not fit; None if the program has no
+        schema.
 
         If the program writes, the registry is asked if it would refuse the schema. In each case the program must be
         able to read records of the newest version.

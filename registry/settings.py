@@ -58,7 +58,7 @@ class RegistrySettings:
         switches = {name: _switch(name, entries.get(name, default)) for name, default in _SWITCHES.items()}
         if switches["auto.register.schemas"] and switches["use.latest.version"]:
             if entries.get("auto.register.schemas") is not None:
-                raise ConfigError("use.latest.version needs auto.register.schemas=False: one of the two decides")
+                raise ConfigError("use.latest.version needs auto.register.schemas=False: only one of them can apply")
             switches["auto.register.schemas"] = False
         return cls(
             url,

@@ -27,8 +27,8 @@ class CommittingTask:
     # ---- calls ----
 
     def step_calls(self, now_ms: float, wall_ms: int) -> int:
-        """Take the calls that have ended by ``now_ms``, a time that never runs backwards, let their results go on, and
-        begin others. Returns the number of records that have gone on or failed. Raises as :meth:`process`."""
+        """Take the calls that have ended by ``now_ms``, a time that never runs backwards, forward their results, and
+        begin others. Returns the number of records that were forwarded or have failed. Raises as :meth:`process`."""
         if self.calls is None:
             return 0
         self._context.wall_ms = wall_ms

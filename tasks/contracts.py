@@ -48,7 +48,7 @@ class RecordCollector(Protocol):
 
 class Call:
     """One try of a call: ``function(*arguments)``, whose result may be awaitable. ``within_ms``: the time after which
-    the task gives it up. ``owner`` is the task's own note."""
+    the task gives it up. ``owner`` is for the task's own use."""
 
     __slots__ = ("arguments", "function", "owner", "within_ms")
 
@@ -88,7 +88,7 @@ class WaitingCallRunner(CallRunner, Protocol):
     """A runner that can wait, for a host that lets each call end before the next record."""
 
     def now_ms(self) -> float:
-        """Returns the time that the task's calls go by."""
+        """Returns the time by the clock of the task's calls."""
 
     def wait_until(self, due_ms: float) -> None:
         """Wait until this time, or until a call has ended."""

@@ -1,7 +1,7 @@
 """The one place where a task decides about errors: of serdes, of user code, of results that cannot be written.
 
-For each kind a handler is asked, in Kafka Streams' words. Its dead letters are written through the task's collector.
-Then the record counts as dropped, or an error is raised that names the place.
+For each kind a handler is asked, as in Kafka Streams. Its dead letters are written through the task's collector. Then
+the record counts as dropped, or an error is raised that names its position.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import Send
 from penstock.tasks.task_metrics import HandlerCounts
 
-# Errors of penstock that mean that the user's code asked for what cannot be.
+# Errors of penstock for which the user's code is at fault.
 _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
 _BUILT_IN = (LogAndFail, LogAndContinue, DefaultProductionExceptionHandler)
 
@@ -58,7 +58,8 @@ def raise_at_once(error: RetriableError, attempt: int) -> None:
 
 
 def is_explained(error: Exception) -> bool:
-    """Returns True if an error that leaves user code is penstock's own and complete: a producer's, a store's."""
+    """Returns True if an error that user code raises is penstock's own and needs no further explanation, such as that
+    of a producer or a store."""
     return isinstance(error, StreamsError) and not isinstance(error, _MISUSE)
 
 

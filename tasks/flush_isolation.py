@@ -36,8 +36,8 @@ def written_by_flushes(
 
 
 def user_code_behind(children: Mapping[str, Sequence[Node]], forwarded_by: Mapping[str, Sequence[str]]) -> bool:
-    """Returns True if a flush of these stores reaches a function or an object of the user's, or another store: what may
-    fail there must know the record that the update came from."""
+    """Returns True if a flush of these stores reaches a function or an object of the user's, or another store. An error
+    there must name the record that the update came from."""
     return any(_may_fail(node) for it in forwarded_by.values() for node in _reached(it, children).values())
 
 

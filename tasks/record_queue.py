@@ -104,7 +104,7 @@ class Decoded:
 class RecordQueue:
     """Batches of one partition, in offset order. Mirrors ``RecordQueue``.
 
-    Records are decoded a column at a time when they arrive. A bad one keeps its place: the handler is asked about it
+    Records are decoded a column at a time when they arrive. A bad one keeps its position: the handler is asked about it
     when its turn comes, so that the offset and a dead letter belong to the same commit.
 
     If a serde raises RetriableError, its record and those after it wait undecoded: ``waits_for`` is the error, until

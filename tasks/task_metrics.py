@@ -34,7 +34,7 @@ class TaskMetrics:
 
     @property
     def dropped_by_handlers(self) -> int:
-        """Number of the dropped records that an exception handler dropped, which decides how to report them."""
+        """Number of the dropped records that an exception handler dropped. The handler decides how to report them."""
         return self.handled.deserialization + self.handled.processing + self.handled.production
 
     @property

@@ -106,12 +106,12 @@ class Wiring:
 
     Every node may read ``global_stores``. ``forward`` forwards to all children; ``children`` has them one by one.
     ``undecoded_key`` is the serde of keys that it receives as bytes, None if it receives them decoded;
-    ``undecoded_value`` that of values. ``hands_on_bytes``: its children receive keys as bytes.
-    ``sink_key_serdes``: the key serdes of the sinks among its children. A processor
-    of the user's adds itself to ``processors`` and its schedules to ``punctuations``. ``looks_behind_caches``: a
-    look-up finds the value forwarded last, not the update that waits in a cache. ``cached_stores``: the stores of
-    the task that hold updates back until they are flushed. ``calls``: those of the task; None where nothing may call
-    out. ``emits_in_order``: the results of calls go on in the order of the input.
+    ``undecoded_value`` that of values. ``hands_on_bytes``: its children receive keys as bytes. ``sink_key_serdes``: the
+    key serdes of the sinks among its children. A processor of the user's adds itself to ``processors`` and its
+    schedules to ``punctuations``. ``looks_behind_caches``: a look-up finds the value forwarded last, not the update
+    that waits in a cache. ``cached_stores``: the stores of the task that hold updates back until they are flushed.
+    ``calls``: those of the task; None where nothing may call out. ``emits_in_order``: True if the results of calls are
+    forwarded in the order of the input.
     """
 
     name: str

@@ -49,9 +49,9 @@ def takes_key(
 
 
 def called_out(function: Any, what: str, parameter: str) -> bool:
-    """Returns True if ``function``, which may be async or a method of a Ray actor, is to be called with ``parameter``
-    and a context. It is if it cannot be called with ``parameter`` alone. Raises TopologyError if neither call is
-    possible, and for a generator function."""
+    """Returns True if ``function``, which may be async or a method of a Ray actor, needs ``parameter`` and a context,
+    because it cannot be called with ``parameter`` alone. Raises TopologyError if neither call is possible, and for a
+    generator function."""
     if callable(getattr(function, "remote", None)):
         return False  # the parameters of a method that runs elsewhere are not known here
     if not callable(function):

@@ -107,8 +107,8 @@ class TaskOpening:
 
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
         """Finds the positions at which their sources begin, looks up the topics of their sinks, and has their serdes
-        get ready to write; next is the restore. Returns False if ``is_superseded`` while no broker or schema registry
-        answers, or no broker knows a topic any more."""
+        get ready to write. The restore comes next. Returns False if ``is_superseded`` while no broker or schema
+        registry answers, or no broker knows a topic any more."""
         # The producer remembers them. If the first record looked its topic up, it could not wait for a broker.
         written = {topic for hosted in opened for topic in hosted.state_manager.program.partitioned_topics}
         if not (yield from self._look_up(frozenset(written), is_superseded)):

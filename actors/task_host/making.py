@@ -1,4 +1,5 @@
-"""Makes the active tasks of an actor: over stores that it opens, over those of a standby, or over its own once more."""
+"""Makes the active tasks of an actor: over stores that it opens, over those of a standby, or over the task's own stores
+again."""
 
 from __future__ import annotations
 

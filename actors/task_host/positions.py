@@ -111,7 +111,7 @@ def log_loss(
     what: str, partition: TopicPartition, was: int, beginning: int, end: int, policy: OffsetReset | None, to: int
 ) -> None:
     """Logs that a position, or a committed offset, is not in the log any more. ``offsets_lost``: those that were never
-    read; ``offsets_gone``: those that were read. ``policy``: None if it plays no part."""
+    read; ``offsets_gone``: those that were read. ``policy``: None if it does not matter."""
     if was > to:
         why = (
             f"{what} beyond the end of the partition, continuing at its end: a leader without the last records was "

@@ -1,9 +1,10 @@
-"""Records that a broker refuses long after their operator has sent them: named, or made again for a handler.
+"""Records that a broker refuses long after their operator has sent them: the error names them, or the tasks make them
+again for a handler.
 
 By the time of the refusal it is not known from which input record a result came. So the tasks go back to the last
 commit and make their results again. When a sink sends a refused record again, the refusal is an error of that call, and
-``production.exception.handler`` decides with all that is known. Exactly once, the broker has aborted the transaction in
-any case.
+``production.exception.handler`` decides with all that is known. Under exactly once, the transaction is aborted in any
+case.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from penstock.tasks.program import TaskProgram
 _Content = tuple[str, bytes | None, bytes | None]
 """Topic, key and value of a record."""
 _KEPT_S = 60.0
-"""Seconds for which a refusal counts: the limit of the topic may be raised meanwhile."""
+"""Seconds for which a refusal counts: after that the topic's limit may have been raised."""
 _MOST_ROUNDS = 20
-"""Number of times that the tasks go back without progress, until the application ends."""
+"""Number of times that the tasks go back without progress before the application ends."""
 _FLUSH_S, _FLUSHES = 0.05, 200
 
 
 class RecordsRefusedError(UndeliveredError):
-    """A broker has refused records for what they are: the tasks go back, so that a handler decides about each."""
+    """A broker has refused records because of their content: the tasks go back, so that a handler decides about
+    each."""
 
     happened: ClassVar[str] = "records refused by the broker"
 
@@ -71,8 +73,8 @@ class RefusedRecords:
         return RecordsRefusedError(error.what)
 
     def _note(self, refused: Collection[RefusedRecord]) -> None:
-        """A broker refuses a batch as a whole. If it has one record, that is the guilty one; else each is sent alone
-        the next time."""
+        """A broker refuses a batch as a whole. If the batch has one record, this is the one that it refuses. Otherwise
+        each is sent alone the next time."""
         now_s = self._clock()
         if now_s >= self._kept_until_s:
             self._guilty.clear()
@@ -99,7 +101,7 @@ class RefusedRecords:
 
 
 class _Recognising(Sending):
-    """Sends through ``producer``, except what is known to be refused."""
+    """Sends through ``producer``, except records that are known to be refused."""
 
     def __init__(self, producer: RecordProducer, refused: RefusedRecords) -> None:
         self._producer = producer

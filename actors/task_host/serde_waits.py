@@ -14,7 +14,8 @@ Waits = Mapping[TopicPartition, tuple[int, RetriableError]]
 
 
 class SerdeWaits:
-    """Knows since when each partition waits for a serde, and logs it: at first, every half minute, and at the end."""
+    """Remembers since when each partition waits for a serde, and logs it at the beginning, every half minute, and at
+    the end."""
 
     def __init__(self) -> None:
         self.reason: str | None = None

@@ -14,7 +14,8 @@ _PATIENCE_S = 0.75
 
 
 class SerdeUnavailableError(UndeliveredError):
-    """A serde could not answer, as if its schema registry were away: the tasks continue from the last commit."""
+    """A serde could not answer, for example because its schema registry is away: the tasks continue from the last
+    commit."""
 
     happened: ClassVar[str] = "a serde cannot answer"
 
@@ -33,7 +34,8 @@ class TaskCollector:
 
     An outage must end no task. Most topics are looked up before a task begins, and the look-up is repeated until a
     broker answers. A topic that a function chooses is looked up with its first record: if no broker answers then, the
-    task goes back to its last commit, and does so until one answers. So it does if the serde of a sink cannot answer.
+    task goes back to its last commit, and does so until one answers. The same happens if the serde of a sink cannot
+    answer.
     """
 
     def __init__(self, producer: Sending) -> None:

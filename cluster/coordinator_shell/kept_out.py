@@ -13,7 +13,7 @@ AGAIN_S = 1.0
 STILL_AGAIN_S = 5.0
 """Seconds between two attempts to join when the other members most likely belong to an application that runs."""
 _MARGIN_S = 5.0
-"""Time after the session time-out in which a broker removes a member, and in which this one tries again."""
+"""Time after the session time-out within which a broker removes a member, and this member tries again."""
 _REFUSED_WITHIN_S = 10.0
 """Longest time between two refusals that counts. A broker refuses a member sooner: a longer time is an outage."""
 

@@ -15,15 +15,15 @@ from penstock.common.errors import ApplicationStateError
 
 _LOOK_EACH_S = 0.5
 _PREEMPTION = "DRAIN_NODE_REASON_PREEMPTION"
-"""The reason that Ray accepts although actors live on the node."""
+"""The reason for a drain that Ray accepts even if actors are on the node."""
 
 
 def drain(node: str, within_s: float, show: Callable[[str], None]) -> bool:
     """Tell Ray that ``node`` ends in ``within_s`` seconds, and wait until its stream actors have left it.
 
     Their coordinators see it within 2 s, and move their tasks. Ray starts no more actors there. Returns False if some
-    are still there after that time. ``show`` is given a line when their number changes. Raises ApplicationStateError if
-    Ray refuses.
+    are still there after that time. ``show`` gets a line when their number changes. Raises ApplicationStateError if Ray
+    refuses.
     """
     deadline = time.monotonic() + within_s
     untyped: Any = ray

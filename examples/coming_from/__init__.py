@@ -1,1 +1,1 @@
-"""The programs of docs/coming-from, which stand beside those of other libraries."""
+"""The programs of docs/coming-from, which the pages show beside those of other libraries."""

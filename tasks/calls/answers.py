@@ -13,7 +13,8 @@ _NONE = object()
 
 
 class SharedAnswers:
-    """``collapses``: elements with equal calls share that of the first. ``cache``: for how long results are kept."""
+    """``collapses``: True if elements with equal calls share that of the first. ``cache``: the limits of the results
+    that are kept."""
 
     def __init__(self, cache: Cache | None, collapses: bool) -> None:
         self._cache = cache
@@ -23,7 +24,7 @@ class SharedAnswers:
         self.hits = self.misses = self.collapsed = 0
 
     def kept(self, element: Element, now_ms: float) -> tuple[bool, Any]:
-        """Returns True and the result of an equal call, if one is kept; else False."""
+        """Returns True and the result of an equal call, if one is kept; otherwise False."""
         if self._cache is None:
             return False, None
         until_ms, result = self._kept.get(element.same, (0.0, _NONE))

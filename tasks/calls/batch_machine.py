@@ -1,4 +1,5 @@
-"""Decides about calls that take a batch of elements: when a batch is large or old enough, and which element was bad."""
+"""Decides about calls that take a batch of elements: each begins when it is large or old enough, and bad elements are
+found alone."""
 
 from __future__ import annotations
 
@@ -16,9 +17,10 @@ from penstock.topology.options.calls import CallOrder, Calls
 class BatchMachine(CallMachine):
     """Like :class:`CallMachine`, for calls with up to ``max_records`` elements; ``listed`` makes a list of a result.
 
-    A batch begins when it is full, or when its first element has waited for half the time of the last calls,
-    ``max_wait_ms`` at most: waiting longer would add more to the latency than a larger batch saves. If a batch fails,
-    each of its elements is tried again alone, within a time-out of its own, so that only the bad one fails.
+    The call of a batch begins when the batch is full, or when its first element has waited for half of the time that
+    the last calls took, but at most for ``max_wait_ms``. Waiting longer would add more to the latency than a larger
+    batch saves. If a batch fails, each of its elements is tried again alone, within a time-out of its own, so that only
+    the bad one fails.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class BatchMachine(CallMachine):
         if self._alone and len(self.running) < self._calls.max_in_flight:
             return min(due_ms, max((limit.due_ms() for limit in self._limits), default=0.0))
         if self._ready and len(self._ready) < self._max_records:
-            # That the elements may begin is not all: their batch must be old enough.
+            # Not only must the elements be due: their batch must be old enough.
             others = [next(iter(self._started)).deadline_ms] if self._started else []
             others += [self._retries[0][0]] if self._retries else []
             return min([self._due_ms(), *others])

@@ -1,4 +1,5 @@
-"""An element: one record in an operator that calls out, from its arrival until its result goes on or has failed."""
+"""An element: one record in an operator that calls out, from its arrival until its result is forwarded, or has
+failed."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ call of an equal one; its result is there; it has failed for good; it has left t
 
 
 class Element:
-    """See the module. ``key`` to ``offset`` are the record and its place in Kafka.
+    """See the module. ``key`` to ``offset`` are the record and its position in Kafka.
 
     ``lineage``: tells apart the elements that one source record has led to. ``time``: stream time (ms) when the record
-    arrived at the task; ``partition_time``: the largest timestamp of its partition before it. ``size``: its bytes,
-    about. ``chain``: elements of the same chain run one after the other; None if it need not wait for any. ``same``:
-    elements with the same need only one call; None if it shares none. ``raw``: the source record as it was read, if a
-    handler of exceptions may ask for it. Other times are the host's, in ms.
+    arrived at the task; ``partition_time``: the largest timestamp of its partition before it. ``size``: its approximate
+    size in bytes. ``chain``: elements of the same chain run one after the other; None if it need not wait for any.
+    ``same``: elements with an equal value of it need only one call; None if the element shares no call. ``raw``: the
+    source record as it was read, if a handler of exceptions may ask for it. Other times are the host's, in ms.
     """
 
     __slots__ = (

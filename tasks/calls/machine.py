@@ -1,11 +1,12 @@
-"""Decides about the calls of one operator in one task: when each begins, is tried again, is given up, and goes on.
+"""Decides about the calls of one operator in one task: the times at which each begins, is tried again, is given up, and
+is forwarded.
 
-Pure: no clock, no thread. What happens comes in as :meth:`~CallMachine.submit`, :meth:`~CallMachine.tick`,
-:meth:`~CallMachine.succeeded`, :meth:`~CallMachine.failed` and :meth:`~CallMachine.close`, with the time. What is to be
-done is read from ``to_start``, ``to_cancel`` and :meth:`~CallMachine.ended`.
+Pure: no clock, no thread. Events come in by :meth:`~CallMachine.submit`, :meth:`~CallMachine.tick`,
+:meth:`~CallMachine.succeeded`, :meth:`~CallMachine.failed` and :meth:`~CallMachine.close`, with the time. The host
+reads its instructions from ``to_start``, ``to_cancel`` and :meth:`~CallMachine.ended`.
 
 Each element ends exactly once. Every try has a number of its own, and counts only while its number is in ``running``.
-So the result of a try that was given up, or that comes twice, is not one of any element, whatever became of it since.
+So the result of a try that was given up, or that comes twice, changes no element.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ from penstock.tasks.calls.retry_after import retry_after_ms
 from penstock.topology.options.calls import CallOrder, Calls
 
 DRAIN_MS = 2_000.0
-"""About the time that the calls of a task whose commits wait for them may need. A transaction that is open for 10 s is
-aborted, and the same records would come again, for ever."""
+"""The approximate time that calls may take if commits wait for them. A transaction that is open for 10 s is aborted,
+and the task would read the same records again, for ever."""
 _UNKNOWN_MS = DRAIN_MS / 8
 """The time of a call, before one has ended."""
 _HELD_PER_CALL = 2
-"""Elements that an operator holds at most, for each call that may run: some wait for their key, or for their turn."""
+"""Number of elements that an operator holds at most, for each call that may run: some wait for their key, or for their
+turn."""
 _NEVER = float("inf")
 
 
@@ -58,11 +60,11 @@ class CallCounts:
     def __init__(self) -> None:
         self.calls = self.retries = self.timeouts = self.failures = self.late = 0
         self.durations_ms: deque[float] = deque(maxlen=1000)
-        """Times from the first try of an element to its end, of the last ones."""
+        """The times from the first try of an element to its end, for the last elements."""
 
 
 class CallMachine:
-    """``in_order``: results go on in the order in which their elements came."""
+    """``in_order``: True if results are forwarded in the order in which their elements came."""
 
     def __init__(self, calls: Calls, *, in_order: bool) -> None:
         self._calls = calls
@@ -71,7 +73,7 @@ class CallMachine:
         self.chains_keys = calls.order is CallOrder.KEY
         self._most_held = calls.max_in_flight * _HELD_PER_CALL
         self.unfinished: dict[Element, None] = {}
-        """The elements that have not gone on, in the order in which they came."""
+        """The elements that are not forwarded yet, in the order in which they came."""
         self.held_bytes = 0
         self.running: dict[int, Element] = {}
         """The tries that run, by number."""
@@ -128,7 +130,7 @@ class CallMachine:
                 self._long_chain = chain
 
     def tick(self, now_ms: float) -> None:
-        """Give up what has lasted too long, and begin what may begin."""
+        """Give up the elements whose time is over, and begin those that may begin."""
         started = self._started
         while started:
             first = next(iter(started))
@@ -168,7 +170,7 @@ class CallMachine:
         self._end(element, now_ms, error=error)
 
     def close(self) -> None:
-        """Give up everything. Nothing goes on any more."""
+        """Give up everything. Nothing is forwarded any more."""
         self.to_cancel += self.running
         for element in self.unfinished:
             element.state = GONE
@@ -181,8 +183,8 @@ class CallMachine:
     # ---- out ----
 
     def ended(self) -> Iterator[Element]:
-        """Yields the elements that are DONE or FAILED, each once, in the order in which they go on. Each has left the
-        operator when it is yielded."""
+        """Yields the elements that are DONE or FAILED, each once, in the order in which they are forwarded. Each has
+        left the operator when it is yielded."""
         if self.in_order:
             unfinished = self.unfinished
             while unfinished:
@@ -327,7 +329,7 @@ class CallMachine:
         retry = self._retry
         assert retry is not None
         pause_ms = min(retry.backoff_ms * retry.factor ** (element.tries - 1), retry.max_backoff_ms)
-        # Not drawn at random: a simulation must come to the same.
+        # Not random: a simulation must have the same result each time.
         drawn = murmur2(f"{element.offset} {element.lineage} {element.tries}".encode()) % 1000 / 1000
         return max(pause_ms * (1 - drawn / 5), retry_after_ms(error))
 

@@ -40,8 +40,8 @@ def unwrapped(node: Node) -> Operator | None:
 
 
 def emits_in_order(node: Node, children: Mapping[str, Sequence[Node]], stores: Mapping[str, AnyStoreBuilder]) -> bool:
-    """Returns True if ``node`` calls out and its results go on in the order of the input: because its options say so,
-    or because a node downstream depends on stream time, or on the order across keys."""
+    """Returns True if ``node`` calls out and its results are forwarded in the order of the input, because its options
+    demand it, or because a node downstream depends on stream time, or on the order across keys."""
     operator = unwrapped(node)
     if not isinstance(operator, CallOperator):
         return False
@@ -53,7 +53,7 @@ def emits_in_order(node: Node, children: Mapping[str, Sequence[Node]], stores: M
 
 def _needs_order(node: Node, stores: Mapping[str, AnyStoreBuilder]) -> bool:
     if isinstance(node, SinkNode):
-        return node.internal  # whatever reads it may depend on the order
+        return node.internal  # a reader of it may depend on the order
     if not isinstance(node, ProcessorNode) or isinstance(node.operator, CallOperator):
         return False
     if node.operator.runs_user_objects:
@@ -66,8 +66,9 @@ def _needs_order(node: Node, stores: Mapping[str, AnyStoreBuilder]) -> bool:
 def holds_what_it_took(nodes: Sequence[Node], children: Mapping[str, Sequence[Node]]) -> bool:
     """Returns True if a node that keeps something of its records is upstream of one that calls out.
 
-    If a commit covered the record that such a node has taken, and not the call that followed from it, nothing would
-    lead to the call again after a crash: the record would come again, and the node would know it already.
+    Suppose that a commit covered the record that such a node has taken, but not the call that followed from it. After a
+    crash the task would read the record again, but the node would know it already and not forward it, so the call would
+    never be made.
     """
     for node in nodes:
         operator = node.operator if isinstance(node, ProcessorNode) else None

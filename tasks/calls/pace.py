@@ -1,4 +1,4 @@
-"""The limits of the beginning of calls: a rate, and a circuit breaker. No clock: the caller gives the time."""
+"""The limits on the times at which calls begin: a rate, and a circuit breaker. No clock: the caller gives the time."""
 
 from __future__ import annotations
 

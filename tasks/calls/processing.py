@@ -17,8 +17,8 @@ CallPunctuator = Callable[..., None]
 class ProcessingWithCalls:
     """Processes the records of ``group``, one by one.
 
-    The stream time that operators see is that of the record before the oldest one whose result is to go on in the order
-    of the input and has not.
+    Of the records whose results keep the order of the input, take the oldest whose result is not forwarded yet.
+    Operators see the stream time before that record.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ def retry_after_ms(error: BaseException) -> float:
     """
     try:
         return max(0.0, 1000 * _seconds(error))
-    except Exception:  # whatever the attributes of a stranger's error do, its retry does not depend on them
+    except Exception:  # the attributes of an unknown error may raise anything; the retry must not depend on that
         return 0.0
 
 

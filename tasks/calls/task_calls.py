@@ -23,7 +23,7 @@ _UNLIMITED_FROM = 1000
 
 @dataclass(eq=False)
 class CallingOperator:
-    """One operator. ``arguments`` makes those of a try, ``emit`` lets a result go on, ``give_up`` takes a failure."""
+    """One operator. ``arguments`` makes those of a try, ``emit`` forwards a result, ``give_up`` takes a failure."""
 
     name: str
     machine: CallMachine
@@ -36,12 +36,12 @@ class CallingOperator:
 class TaskCalls:
     """See the module. ``operators``: parents before their children.
 
-    ``time`` and ``partition_time`` are those of the record that is processed now, or of the element whose result goes
-    on: see :class:`Element`. So are ``lineage`` and the source in the task's context.
+    ``time`` and ``partition_time`` are those of the record that is processed now, or of the element whose result is
+    forwarded: see :class:`Element`. So are ``lineage`` and the source in the task's context.
     """
 
     def __init__(self, context: TaskContext, runner: CallRunner, *, all_in_order: bool = False) -> None:
-        """``all_in_order``: all results go on in the order of the input, whatever the options say."""
+        """``all_in_order``: True if all results are forwarded in the order of the input, whatever the options are."""
         self.all_in_order = all_in_order
         self._context = context
         self.runner = runner
@@ -50,7 +50,7 @@ class TaskCalls:
         self.partition_time = -1
         self.lineage = ""
         self.observe: Callable[[int], None] = lambda time: None
-        """Called with the stream time (ms) that operators downstream may see, before a result goes on."""
+        """Called with the stream time (ms) that operators downstream may see, before a result is forwarded."""
         self.after_emission: Callable[[], None] = lambda: None
         self.limit: int | None = None
         """Number of records, and of updates in caches upstream, that are held at most, if their calls took too long for
@@ -105,12 +105,12 @@ class TaskCalls:
 
     @property
     def unfinished(self) -> bool:
-        """True if an element has not gone on."""
+        """True if an element is not forwarded yet."""
         return any(each.machine.unfinished for each in self.operators)
 
     @property
     def holds_time(self) -> bool:
-        """True if results that are to go on in the order of the input have not: stream time waits for them."""
+        """True if results that keep the order of the input are not forwarded yet: stream time waits for them."""
         for each in self.operators:  # noqa: SIM110  # asked for each record: any() takes twice as long
             if each.machine.in_order and each.machine.unfinished:
                 return True

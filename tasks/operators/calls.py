@@ -1,4 +1,5 @@
-"""Operators that call out: what enters waits in a machine (:mod:`penstock.tasks.calls`); its result goes on later."""
+"""Operators that call out: a record that enters waits in a machine (:mod:`penstock.tasks.calls`), and its result is
+forwarded later."""
 
 from __future__ import annotations
 
@@ -185,7 +186,7 @@ def _lineages(context: TaskContext, calls: TaskCalls) -> Callable[[TopicPartitio
 
 
 def _hold_idle_time_back(machine: CallMachine, wiring: Wiring) -> None:
-    """The time of operators downstream does not advance by the wall clock while a record is here."""
+    """Keeps the wall clock from advancing the time of operators downstream while a record is here."""
     wiring.advances_when_idle(Remembered(), lambda time: None, now=lambda: -1, holds=lambda: bool(machine.unfinished))
 
 
@@ -227,7 +228,8 @@ def _give_up(wiring: Wiring) -> Callable[[Element], None]:
 
 
 def _sizes() -> Callable[[Any, Any], int]:
-    """Returns a function that estimates the bytes of a record: it measures one of 32, and each that is of bytes."""
+    """Returns a function that estimates the bytes of a record: it measures one record of 32, and each record of
+    bytes."""
     stride, left, mean = strides(), 0, 0
 
     def run(key: Any, value: Any) -> int:

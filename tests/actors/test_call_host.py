@@ -74,7 +74,7 @@ class Remote:
 
 
 @pytest.mark.parametrize("function", [later, Remote().remote, lambda value: later(value)])
-def test_what_can_be_awaited_is_awaited_in_one_event_loop(host: Host, function: Any) -> None:
+def test_awaitable_results_are_awaited_in_one_event_loop(host: Host, function: Any) -> None:
     for value in range(100):
         host.start(function, value)
     assert sorted(finished.result for finished in host.take(100)) == list(range(100))

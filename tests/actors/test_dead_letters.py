@@ -105,7 +105,7 @@ def test_a_record_is_not_skipped_before_its_letter_is_written(tmp_path: Path) ->
     assert rig.committed() in (None, 0, 1)
 
 
-def test_failing_leaves_the_letter_at_least_once(tmp_path: Path) -> None:
+def test_under_at_least_once_a_failure_leaves_its_letter(tmp_path: Path) -> None:
     rig = dividing(tmp_path, "at_least_once")
     config = rig.spec.config.model_copy(update={"processing_exception_handler": ps.LogAndFail()})
     rig.spec = type(rig.spec)(rig.spec.topology, config)

@@ -44,7 +44,7 @@ def test_a_record_that_is_not_fetched_yet_is_no_older_than_the_last_look_at_the_
     assert lag.look({IN: 1}, {IN: 1}, 100.5, NOW_MS) == 0.5, "the topic was idle for an hour"
 
 
-def test_it_is_not_known_before_the_first_record_and_no_clock_makes_it_negative() -> None:
+def test_the_time_lag_is_unknown_before_the_first_record_and_never_negative() -> None:
     lag = TimeLag()
     assert lag.look({IN: 7}, {IN: 0}, 100.0, NOW_MS) is None
     lag.fetched(batch(IN, 0, NOW_MS + 5_000))
@@ -68,14 +68,14 @@ def test_records_that_come_again_after_an_abort_count_again() -> None:
     assert lag.look({IN: 20}, {IN: 0}, 100.0, NOW_MS) == 9.0
 
 
-def test_it_remembers_no_more_batches_than_it_needs() -> None:
+def test_only_batches_that_may_hold_the_next_record_are_remembered() -> None:
     lag = TimeLag()
     for first in range(10_000):
         lag.fetched(batch(IN, first, first))
     assert len(lag._batches[IN]) == 1000
 
 
-def test_an_actor_reports_it(tmp_path: Path) -> None:
+def test_an_actor_reports_the_time_lag_of_its_tasks(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     assert task_of(loop).behind_s == 0.0

@@ -52,7 +52,7 @@ def first(status: ApplicationStatus) -> tuple[Level, str]:
     return found.level, found.sentence
 
 
-def test_all_is_well() -> None:
+def test_without_a_fault_the_only_finding_is_that_all_is_well() -> None:
     status = application(actor("one", task(0), task(1), busy=0.34), actor("two", task(2, lag=3, behind_s=0.31)))
     well = "All is well: 3 tasks on 2 actors, at most 0.3 s behind, the busiest actor is busy 34%"
     assert first(status) == (Level.OK, well)

@@ -43,7 +43,7 @@ def test_records_that_retention_deleted_unread_are_reported_for_each_task(client
     assert [task.lost_records for task in body.tasks] == [0, None, 4]
 
 
-def test_what_is_wrong_is_said_in_sentences_the_worst_first(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_findings_are_sentences_the_worst_first(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.current = replace(read_side.current, waiting="no broker answers")
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert [(each.level, each.sentence) for each in body.findings] == [

@@ -32,7 +32,7 @@ def test_it_runs_on_the_oldest_and_the_newest_python_that_the_project_names() ->
 
 
 @pytest.mark.parametrize("workflow", sorted(WORKFLOWS.glob("*.yml")), ids=lambda file: file.name)
-def test_it_names_no_host(workflow: Path) -> None:
+def test_a_workflow_names_no_host(workflow: Path) -> None:
     text = workflow.read_text()
     assert "://" not in text
     assert not re.search(r"\b[\w-]+\.(?:com|org|net|io|dev)\b", text)

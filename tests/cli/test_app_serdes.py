@@ -151,7 +151,7 @@ def test_the_topics_and_the_store_of_a_join_by_foreign_key() -> None:
     assert kept.key == {"foreign_key": "f", "primary_key": "k"}
 
 
-def test_a_store_of_deduplication_has_who_came_first() -> None:
+def test_a_store_of_deduplication_has_the_first_record_of_each_key() -> None:
     builder = ps.StreamsBuilder()
     builder.stream("in", CONSUMED).deduplicate(10, deduplicated=ps.Deduplicated.as_("seen")).to(
         "out", ps.Produced.with_(TEXT, TEXT)

@@ -226,6 +226,6 @@ def test_an_interrupted_replay_says_how_to_continue(rig: Rig, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("option", [("--since", "yesterday"), ("--until", "soon")])
-def test_a_time_that_is_none_is_an_error(rig: Rig, option: tuple[str, str]) -> None:
+def test_a_text_that_is_not_a_time_is_an_error(rig: Rig, option: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match=f"{option[0]} '{option[1]}' is neither"):
         run("list", DLQ, *option)

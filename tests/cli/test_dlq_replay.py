@@ -244,7 +244,7 @@ def test_a_record_of_another_topic_of_the_same_name_is_another_record() -> None:
     assert replay(rig).letters == 2
 
 
-def test_letters_that_have_no_place_to_go_are_counted_and_left() -> None:
+def test_letters_without_a_destination_are_counted_and_skipped() -> None:
     rig = Rig(orders=1)
     rig.put([("a", b"1")])
     rig.put(error_headers(None, -1, -1))

@@ -45,7 +45,7 @@ DISK = DiskFacts("/var/penstock", True, None, 50 * GB, "ext4")
         (checks.disk(replace(DISK, exists=False)), OK, "(it will be made)", ""),
         (checks.disk(replace(DISK, error="Permission denied")), FAULT, "Permission denied", "set state.dir"),
         (checks.disk(replace(DISK, free=GB)), WARNING, "1.1 GB free", "fits"),
-        (checks.disk(replace(DISK, free=1000)), FAULT, "1.0 kB free", "make room"),
+        (checks.disk(replace(DISK, free=1000)), FAULT, "1.0 kB free", "free space"),
         (checks.disk(replace(DISK, kind="tmpfs")), WARNING, "is in memory (tmpfs)", "set state.dir to a disk"),
         (checks.disk(replace(DISK, kind="nfs4")), WARNING, "is on a network (nfs4)", "local disk"),
         (checks.ray(RAY, 2), OK, "Ray 2.50.0 at 10.0.0.7:6379, 1 node, 5 of 8 CPUs free", ""),
@@ -92,7 +92,7 @@ def test_each_fact_has_its_meaning(found: Checked, level: Level, said: str, advi
     assert bool(found.advice) == (level is not OK), "all that is wrong has something to do"
 
 
-def test_what_does_not_apply_is_not_judged() -> None:
+def test_checks_that_do_not_apply_have_no_result() -> None:
     assert checks.nodes(RayFacts("2.50.0"), "3.11", "0.1.0") is None
     assert checks.clocks(RayFacts("2.50.0")) is None
     assert checks.java([], None, None) is None
@@ -178,7 +178,7 @@ def test_the_release_of_a_broker_is_asked(broker: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\x00\x00\x02\x00\x00"])
-def test_what_is_no_broker_has_no_release(answer: bytes) -> None:
+def test_an_answer_that_is_not_a_brokers_has_no_release(answer: bytes) -> None:
     with listening(answer) as port, pytest.raises((ValueError, IndexError)):
         kafka_release("127.0.0.1", port, 5.0)
 

@@ -75,10 +75,10 @@ def test_an_empty_folder_is_used_and_any_other_is_refused(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("1shop", "is no name of a project"),
-        ("my shop", "is no name of a project"),
-        ("-shop", "is no name of a project"),
-        ("x" * 101, "is no name of a project"),
+        ("1shop", "is not a name for a project"),
+        ("my shop", "is not a name for a project"),
+        ("-shop", "is not a name for a project"),
+        ("x" * 101, "is not a name for a project"),
         ("class", "has a module 'class' already"),
         ("json", "has a module 'json' already"),
         ("penstock", "has a module 'penstock' already"),

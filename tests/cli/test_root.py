@@ -110,7 +110,7 @@ def test_ctrl_c_while_the_command_is_still_imported_shows_no_traceback(name: str
 
 
 @pytest.mark.parametrize("later", ["penstock.common.errors", "typing", "types", "re", "enum"])
-def test_that_is_the_first_thing_that_is_imported(later: str) -> None:
+def test_the_handler_of_ctrl_c_is_installed_before_other_imports(later: str) -> None:
     program = f"""
 import sys
 sys.argv, former = ["penstock"], sys.excepthook

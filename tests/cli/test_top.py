@@ -67,7 +67,7 @@ def test_of_a_silent_actor_no_figure_is_shown() -> None:
     assert (top.actors[0].state, top.actors[0].busy) == ("silent", None)
 
 
-def test_the_first_line_says_what_is_wrong_and_the_slowest_task_is_first() -> None:
+def test_the_first_line_shows_the_worst_finding_and_the_slowest_task_is_first() -> None:
     lines = drawn(View())
     assert lines[0] == "1 of 5 tasks lacks an actor (0_4): two is starting"
     assert lines[1] == "1 of 5 tasks restores: 300 records to go, about 12 s"
@@ -182,7 +182,7 @@ def shown(screen: Screen, now_s: float, height: int = 30) -> str:
     return captured.get()
 
 
-def test_it_says_since_when_the_coordinator_does_not_answer() -> None:
+def test_the_first_line_shows_since_when_the_coordinator_does_not_answer() -> None:
     screen = Screen()
     screen.take(answer(STATUS, 10.0))
     assert "has not answered" not in shown(screen, 12.0)
@@ -276,7 +276,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("running")
-def test_elsewhere_than_on_a_terminal_it_prints_everything_once() -> None:
+def test_in_a_pipe_top_prints_everything_once() -> None:
     for options in ([], ["--once"]):
         done = CliRunner().invoke(app, ["top", "app", *options])
         assert done.exit_code == 0, done.output

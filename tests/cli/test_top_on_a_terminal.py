@@ -133,7 +133,7 @@ def test_sigterm_restores_the_terminal_and_no_color_leaves_out_colours(tmp_path:
         ("failed", 1, "application 'app' has ended in ERROR: the disk is full"),
     ],
 )
-def test_it_ends_with_the_application_and_says_how(end: str, code: int, said: str, tmp_path: Path) -> None:
+def test_top_ends_with_the_application_and_shows_how_it_ended(end: str, code: int, said: str, tmp_path: Path) -> None:
     with running(tmp_path) as it:
         (tmp_path / end).touch()
         assert it.wait() == code

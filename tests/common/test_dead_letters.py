@@ -25,7 +25,7 @@ def test_the_error_of_a_letter_is_read() -> None:
     assert found == LetterError("a.b.C", "bad", "trace", "orders", 3, 42)
 
 
-def test_what_a_letter_lacks_is_none() -> None:
+def test_parts_that_a_letter_lacks_are_none() -> None:
     assert read_error([("source", b"shop")]) is None
     assert read_error([]) is None
     assert read_error(error_headers(None, -1, -1, message=None)) == LetterError(

@@ -114,7 +114,7 @@ def test_bytes_that_are_no_list_are_refused_in_a_sentence(serde: ps.Serde[Any], 
 
 
 @pytest.mark.parametrize("value", [("a",), {"a"}, "a", None])
-def test_what_is_no_list_is_refused(value: Any) -> None:
+def test_a_value_that_is_not_a_list_is_refused(value: Any) -> None:
     with pytest.raises(ps.SerializationError, match=r"^list\(string\): a list is expected, not "):
         STRINGS.serialize(value)
 

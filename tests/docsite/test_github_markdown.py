@@ -138,7 +138,7 @@ def text(lines: str) -> str:
         ),
     ],
 )
-def test_the_same_is_meant(before: str, after: str) -> None:
+def test_markdown_of_github_becomes_that_of_python_markdown(before: str, after: str) -> None:
     assert adapted(text(before)) == text(after)
 
 

@@ -21,7 +21,7 @@ def test_every_line_of_the_log_is_explained() -> None:
     assert {text: place for text, place in LINES.items() if not any(it.explains(text) for it in OF_LINES)} == {}
 
 
-def test_nothing_else_is() -> None:
+def test_every_section_explains_a_line_of_the_code() -> None:
     assert len(ALL) == len({it.message for it in ALL})
     assert [it.message for it in OF_LINES if not any(it.explains(text) for text in LINES)] == []
 
@@ -31,7 +31,7 @@ def test_every_public_error_is_explained_and_no_other() -> None:
     assert {it.message for it in ALL if it.page == "messages/errors.md"} == errors
 
 
-def test_every_section_says_what_it_means_and_what_to_do() -> None:
+def test_every_section_has_a_meaning_and_a_remedy() -> None:
     sections = sum(page.read_text().count("\n## ") for page in (ROOT / "docs" / "messages").glob("*.md"))
     assert len(ALL) == sections
     assert [it.message for it in ALL if not it.meaning or not it.what_to_do] == []

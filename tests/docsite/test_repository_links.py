@@ -35,7 +35,7 @@ def test_an_image_of_html_is_found_where_the_site_has_it() -> None:
     assert adapted_to_site == image.format("pictures/word-count.svg")
 
 
-def test_what_looks_like_a_link_in_code_is_none() -> None:
+def test_text_in_code_that_looks_like_a_link_is_not_changed() -> None:
     text = "```\n[a](../README.md)\n```\n"
     assert adapted(text, "docs/JOINS.md") == text
     assert targets(text + "[b](../LICENSE)", "docs/JOINS.md") == ["LICENSE"]

@@ -16,7 +16,7 @@ OLD = Schema(json.dumps({"type": "record", "name": "Order", "fields": [{"name": 
 strings = ps.Serdes.string()
 
 
-def test_it_gives_the_results_that_the_docs_show() -> None:
+def test_the_example_gives_the_results_of_its_transcript() -> None:
     given = [
         Given("orders", "12:00", "ada", Order("tea", 250)),
         Given("orders", "12:01", "bob", Order("cups", 1200, "SPRING")),

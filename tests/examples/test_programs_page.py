@@ -33,7 +33,7 @@ VARIABLES = {"ps": ps, "app": ps.KafkaStreams, "running": ps.RunningApplication}
 
 
 @pytest.mark.parametrize(("file", "program"), PROGRAMS)
-def test_it_runs(file: str, program: str) -> None:
+def test_a_block_of_a_page_runs(file: str, program: str) -> None:
     exec(compile(program, "programs", "exec", dont_inherit=True), {"__name__": "__main__"})
 
 
@@ -53,5 +53,5 @@ def test_a_fragment_is_python_and_uses_names_that_there_are(file: str, program: 
                 assert hasattr(getattr(ps, outer), attribute), f"ps.{outer}.{attribute}"
 
 
-def test_there_are_blocks_of_each_kind() -> None:
+def test_the_pages_have_blocks_of_each_kind() -> None:
     assert min(len(SHOWN), len(PROGRAMS), len(FRAGMENTS)) > 5

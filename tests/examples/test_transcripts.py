@@ -138,7 +138,7 @@ PLAYED = [
 
 
 @pytest.mark.parametrize("played", PLAYED, ids=lambda played: played.__name__.removesuffix("_played"))
-def test_it_gives_the_results_that_the_docs_show(played: Any) -> None:
+def test_an_example_gives_the_results_of_its_transcript(played: Any) -> None:
     name = played.__name__.removesuffix("_played")
     assert same_as_kept(name, transcript(import_module(f"examples.{name}").app, *played()))
 

@@ -17,7 +17,7 @@ BYTES_GONE_HERE = {"suppress"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_its_letters_are_those_of_kafka_streams(case: dict[str, Any]) -> None:
+def test_the_letters_of_a_case_are_those_of_kafka_streams(case: dict[str, Any]) -> None:
     name, played = case["name"], play(case)
     for theirs, ours in zip(case["letters"], played["letters"], strict=True):
         if name in BYTES_GONE_THERE:

@@ -44,7 +44,7 @@ def ours(serde: ps.Serde[Any], config: dict[str, str]) -> ps.Serde[Any]:
 
 
 @pytest.mark.parametrize("sale", SALES)
-def test_avro(
+def test_avro_has_the_bytes_of_confluents_classes(
     sale: Sale, config: dict[str, str], registry: ps.MockSchemaRegistry, client: SchemaRegistryClient
 ) -> None:
     serde = ours(ps.Serdes.avro(Sale), config)
@@ -87,7 +87,9 @@ def test_avro_of_a_schema(config: dict[str, str], client: SchemaRegistryClient) 
     ],
     ids=["first message", "empty", "second message", "nested message"],
 )
-def test_protobuf(message: Any, config: dict[str, str], client: SchemaRegistryClient) -> None:
+def test_protobuf_has_the_bytes_of_confluents_classes(
+    message: Any, config: dict[str, str], client: SchemaRegistryClient
+) -> None:
     serde = ours(ps.Serdes.protobuf(type(message)), config)
     data = serde.serialize(message)
     theirs = ProtobufSerializer(type(message), client)(message, VALUE)
@@ -99,7 +101,9 @@ def test_protobuf(message: Any, config: dict[str, str], client: SchemaRegistryCl
     assert serde.deserialize(data) == message
 
 
-def test_json_schema(config: dict[str, str], registry: ps.MockSchemaRegistry, client: SchemaRegistryClient) -> None:
+def test_json_schema_has_the_bytes_of_confluents_classes(
+    config: dict[str, str], registry: ps.MockSchemaRegistry, client: SchemaRegistryClient
+) -> None:
     serde = ours(ps.Serdes.json_schema(Sale), config)
     data = serde.serialize(SALES[0])
     text = registry.schema(1).text

@@ -10,7 +10,7 @@ from tests.registry.evolutions import EVOLUTIONS, Evolution
 
 
 @pytest.mark.parametrize("evolution", EVOLUTIONS, ids=[each.name for each in EVOLUTIONS])
-def test_an_evolution(evolution: Evolution, registry: ps.MockSchemaRegistry) -> None:
+def test_an_evolution_is_accepted_or_refused(evolution: Evolution, registry: ps.MockSchemaRegistry) -> None:
     *earlier, last = evolution.versions
     registry.set_compatibility("NONE", "s")
     for each in earlier:
@@ -25,6 +25,6 @@ def test_an_evolution(evolution: Evolution, registry: ps.MockSchemaRegistry) -> 
             registry.register("s", last, False)
 
 
-def test_there_are_forty_at_least() -> None:
+def test_the_table_has_forty_evolutions_at_least_each_once() -> None:
     assert len(EVOLUTIONS) >= 40
     assert len({each.name for each in EVOLUTIONS}) == len(EVOLUTIONS)

@@ -92,7 +92,7 @@ CALLS: dict[str, Callable[[ConfluentRegistry], object]] = {
         (200, b"no json", ps.RetriableError, "does not answer: JSONDecodeError"),
     ],
 )
-def test_the_meaning_of_an_answer(
+def test_an_answer_of_the_registry_becomes_the_error_that_fits(
     status: int, body: Any, kind: type[Exception], why: str, call: str, server: Answers
 ) -> None:
     server.say(status, body)

@@ -171,7 +171,7 @@ def test_a_type_without_an_avro_schema_is_refused_with_what_to_do(kind: Any, why
     ],
 )
 @pytest.mark.parametrize("after_a_good_one", [False, True])
-def test_what_the_type_does_not_declare_is_refused_and_not_cut(
+def test_a_value_of_another_type_than_declared_is_refused_and_not_cut(
     value: Any, why: str, after_a_good_one: bool, config: Config
 ) -> None:
     serde = of(ps.Serdes.avro(Item), config)

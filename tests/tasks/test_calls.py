@@ -90,7 +90,7 @@ def committed(bench: Bench) -> int | None:
 # ---- order, time and offsets ----
 
 
-def test_a_result_goes_on_with_the_key_time_and_headers_of_its_record() -> None:
+def test_a_result_is_forwarded_with_the_key_time_and_headers_of_its_record() -> None:
     one, calls = bench(called())
     one.feed("in", Row("k", "a", 7, [("h", b"1")]))
     assert step(one) == []
@@ -139,7 +139,7 @@ def test_a_task_takes_no_more_records_than_there_is_room_for() -> None:
     assert one.run() == 2
 
 
-def test_calls_begin_while_results_of_others_have_not_gone_on_yet() -> None:
+def test_calls_begin_while_results_of_others_are_not_forwarded_yet() -> None:
     one, calls = bench(called(ps.Calls(max_in_flight=120)))
     values = [str(number) for number in range(240)]
     one.add("in", *((value, value, 0) for value in values))
@@ -151,7 +151,7 @@ def test_calls_begin_while_results_of_others_have_not_gone_on_yet() -> None:
     assert calls.begun == [50, 50, 20]
 
 
-def test_what_one_record_leads_to_may_exceed_the_limit_and_nothing_else() -> None:
+def test_only_the_calls_of_one_record_may_exceed_the_limit() -> None:
     calls = ps.Calls(max_in_flight=2)
     one, _ = bench(
         lambda stream: stream.flat_map_values(lambda value: [value] * 10).map_values_async(upper, calls).to("out", OUT)
@@ -202,7 +202,7 @@ def test_windows_behind_calls_see_the_records_in_their_order_so_none_comes_late(
     assert one.task.metrics().dropped_records_total == 0
 
 
-def test_stream_time_behind_calls_advances_with_the_results() -> None:
+def test_stream_time_downstream_of_calls_advances_with_the_results() -> None:
     seen: list[int] = []
 
     class Look(ps.Processor[str, str, str, str]):

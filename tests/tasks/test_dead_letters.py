@@ -57,7 +57,7 @@ class TestUndecodable:
         assert bench.offset("in") == 3
         assert bench.dropped == 1
 
-    def test_its_letter_is_the_record_as_it_was_read(self) -> None:
+    def test_the_letter_of_an_undecodable_record_is_the_record_as_it_was_read(self) -> None:
         bench = copying()
         ((letter),) = letters(bench.feed("in", ("b", b"bad", 11, [("trace", b"7")]), offset=5))
         assert (letter.key, letter.value, letter.timestamp, letter.partition) == (b"b", b"bad", 11, -1)
@@ -68,7 +68,7 @@ class TestUndecodable:
     @pytest.mark.parametrize(
         "rows", ["gb", "bg", "b", "bb", "gbbg", "bgb", "bbbgggbbb"], ids=lambda rows: f"good and bad: {rows}"
     )
-    def test_each_has_one_letter_and_all_are_done(self, rows: str) -> None:
+    def test_each_undecodable_record_has_one_letter_and_all_records_are_done(self, rows: str) -> None:
         bench = copying()
         for first in (0, len(rows)):
             bench.add("in", *[("k", n if row == "g" else b"bad", n) for n, row in enumerate(rows, first)])
@@ -240,7 +240,7 @@ def test_a_refusal_that_arrives_while_a_letter_is_sent_is_not_that_of_the_letter
     assert raised.value is earlier
 
 
-def test_a_retry_of_what_cannot_pass_counts_as_fail() -> None:
+def test_retry_counts_as_fail_if_the_error_cannot_pass() -> None:
     class Stubborn(ps.ProcessingExceptionHandler):
         def handle_error(self, context: Any, record: Any, error: Exception) -> ps.Response:
             return ps.Response.retry()
@@ -268,17 +268,17 @@ class TestGlobalStores:
         builder.stream("in", STRINGS).to("out", OUT)
         return ps.TopologyTestDriver(builder.build(), DLQ | {key.replace("_", "."): on for key, on in config.items()})
 
-    def test_an_undecodable_record_is_dropped_without_a_letter(self) -> None:
+    def test_an_undecodable_record_of_a_global_store_is_dropped_without_a_letter(self) -> None:
         with self.driver() as driver:
             driver.pipe("numbers", b"k", b"bad", 1)
             assert driver.metrics().dropped_records_total == 1
             assert driver.produced_topic_names() == set()
 
-    def test_an_error_of_a_processor_is_not_offered_to_the_handler(self) -> None:
+    def test_an_error_of_a_processor_of_a_global_store_is_not_offered_to_the_handler(self) -> None:
         with self.driver() as driver, pytest.raises(ProcessingError, match="no good: bad"):
             driver.pipe("g", b"k", b"bad", 1)
 
-    def test_unless_that_is_asked_for(self) -> None:
+    def test_an_error_of_a_processor_of_a_global_store_is_offered_if_that_is_configured(self) -> None:
         with self.driver(processing_exception_handler_global_enabled=True) as driver:
             driver.pipe("g", b"k", b"bad", 1)
             assert driver.metrics().dropped_records_total == 1

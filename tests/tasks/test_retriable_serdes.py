@@ -68,7 +68,7 @@ class TestDeserializers:
         assert (bench.task.queued(IN), bench.offset("in"), bench.task.waits_for_serdes) == (0, 4, {})
         assert handler.caught == []
 
-    def test_what_could_be_decoded_is_processed(self) -> None:
+    def test_records_before_the_first_that_cannot_be_decoded_are_processed(self) -> None:
         """The registry goes away in the middle of a batch."""
         registry = Registry()
         ask = registry.deserialize
@@ -109,7 +109,7 @@ class TestDeserializers:
         registry.up = True
         assert bench.run(6050) == 1
 
-    def test_bad_records_after_the_wait_are_bad(self) -> None:
+    def test_bad_records_after_the_wait_go_to_the_handler(self) -> None:
         registry, handler = Registry(), Resume()
         bench = reading(registry, {"deserialization.exception.handler": handler})
         registry.up = False
@@ -173,7 +173,7 @@ class TestSerializers:
         assert values(bench.feed("in", ("k", "a", 1), ("k", "b", 2))) == ["a", "b"]
         assert attempts == [1, 2, 3]
 
-    def test_after_that_the_error_leaves_the_task_and_no_handler_is_asked(self) -> None:
+    def test_a_serde_of_a_sink_that_never_answers_ends_the_task_and_no_handler_is_asked(self) -> None:
         registry = Registry()
         bench = self.bench(registry)
         registry.up = False
@@ -228,7 +228,7 @@ class TestTheTestDriver:
         )
         return ps.TopologyTestDriver(builder.build())
 
-    def test_it_asks_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_test_driver_asks_a_serde_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         registry = Registry()
         comes_back(monkeypatch, registry, 3)
         with self.driver(registry) as driver:
@@ -237,7 +237,9 @@ class TestTheTestDriver:
             (record,) = driver.create_output_topic("out", Serdes.string(), Serdes.string()).read_records_to_list()
             assert record.value == "a"
 
-    def test_it_does_not_wait_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_test_driver_raises_the_error_of_a_serde_that_never_answers(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         registry = Registry()
         comes_back(monkeypatch, registry, 10_000)
         with self.driver(registry) as driver:
@@ -245,7 +247,7 @@ class TestTheTestDriver:
             with pytest.raises(RetriableError, match="registry does not answer"):
                 driver.pipe("in", b"k", b"a", 1)
 
-    def test_so_do_its_global_stores(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_global_store_of_the_test_driver_asks_its_serde_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         registry = Registry()
         comes_back(monkeypatch, registry, 2)
         builder = StreamsBuilder()

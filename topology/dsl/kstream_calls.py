@@ -32,7 +32,7 @@ class RemoteMethod(Protocol):
 
 
 class KStreamCalls(KStreamProcessors[K, V]):
-    """The part of ``KStream`` that calls out. Kafka Streams has none of it."""
+    """The methods of ``KStream`` that call out. Kafka Streams has no such methods."""
 
     # Async and plain functions have overloads of their own: mypy infers nothing from Awaitable[VR] | VR.
 
@@ -68,9 +68,9 @@ class KStreamCalls(KStreamProcessors[K, V]):
 
         ``mapper`` is a coroutine function, which runs in the event loop of the actor's process; a plain function, which
         runs in a thread; or a method of a Ray actor (``handle.method``), which runs there. ``calls`` has the limits,
-        the retries and the order. A call that fails, or lasts too long, goes to ``processing.exception.handler``. The
-        call of a record that is not finished when the actor crashes is made again: docs/CALLS.md says what that means
-        under both guarantees.
+        the retries and the order. If a call fails, or lasts too long, ``processing.exception.handler`` is asked. A call
+        that has not ended when the actor crashes is made again; docs/CALLS.md has the consequences under both
+        guarantees.
         """
         with_context = called_out(mapper, "map_values_async: mapper", "value")
         made = _checked(calls, "map_values_async")
@@ -109,8 +109,8 @@ class KStreamCalls(KStreamProcessors[K, V]):
         """Replaces each record by those that ``function(record)``, or ``function(record, context)``, returns: any
         number, with keys, timestamps and headers of their own. ``[]`` drops the record.
 
-        The function, ``calls`` and failures are as for :meth:`map_values_async`. Keys may have changed: the stream is
-        repartitioned before operators that depend on them. Serdes are not inherited.
+        The function, ``calls`` and failures are as for :meth:`map_values_async`. Because keys may change, the stream is
+        repartitioned before operators that depend on them. The result does not inherit the stream's serdes.
         """
         with_context = called_out(function, "process_async: function", "record")
         made = _checked(calls, "process_async")
@@ -151,15 +151,15 @@ class KStreamCalls(KStreamProcessors[K, V]):
         calls: Calls | None = None,
         named: NameLike | None = None,
     ) -> KStream[K, Any]:
-        """Replaces the values of a batch by the results of ``function(values)``: a list of as many, in their order. For
-        vectorised functions and models.
+        """Replaces the values of a batch by the results of ``function(values)``, a list with one result for each value,
+        in the same order. For vectorised functions and models.
 
-        A batch has at most ``max_records`` values, and waits for more for at most ``max_wait_ms``; less if calls are
-        fast. With ``arrow`` the function gets an Arrow table, whose columns are the fields of values that are dicts
-        (else one column ``value``), and may return one; that needs pyarrow. Results may also be an Arrow or a NumPy
-        array. The function and failures are as for :meth:`map_values_async`. If a batch fails as a whole, each of its
-        values is tried again alone. ``calls.max_in_flight``, by default 2, counts batches; results go on in the order
-        of the records, unless ``calls.order`` is ``"none"``.
+        A batch has at most ``max_records`` values. It waits for more values for at most ``max_wait_ms``, and for a
+        shorter time if calls are fast. With ``arrow`` the function gets an Arrow table, whose columns are the fields of
+        values that are dicts (else one column ``value``), and may return one; that needs pyarrow. Results may also be
+        an Arrow or a NumPy array. The function and failures are as for :meth:`map_values_async`. If a batch fails as a
+        whole, each of its values is tried again alone. ``calls.max_in_flight``, by default 2, is the number of batches
+        at the same time. Results are forwarded in the order of the records, unless ``calls.order`` is ``"none"``.
         """
         if called_out(function, "map_batch: function", "values"):
             raise TopologyError("map_batch takes f(values): a call for many records has no context of one")
@@ -185,6 +185,6 @@ def _refuse_sharing(calls: Calls, call: str) -> None:
 
 
 def remote_method(function: Any) -> Callable[..., Any]:
-    """Returns the function to call: of a method of a Ray actor its ``remote``."""
+    """Returns the function to call; for a method of a Ray actor that is its ``remote``."""
     remote = getattr(function, "remote", None)
     return cast("Callable[..., Any]", remote if callable(remote) else function)

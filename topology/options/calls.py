@@ -13,14 +13,15 @@ from penstock.topology.arity import checked_function
 
 
 class CallOrder(StrEnum):
-    """The order in which calls begin and results go on."""
+    """The order in which calls begin, and in which their results are forwarded."""
 
     KEY = "key"
-    """Records of one key one after the other; those of other keys, and without a key, overtake."""
+    """Calls for records of one key are made one after the other. Records of other keys, and without a key, may
+    overtake."""
     PARTITION = "partition"
-    """Calls at the same time, results in the order of the records."""
+    """Calls are made at the same time. Their results are forwarded in the order of the records."""
     NONE = "none"
-    """Each result as soon as it is there."""
+    """Each result is forwarded when its call ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class Retry:
     ``factor`` times as long, ``max_backoff_ms`` at most, and up to a fifth shorter, so that calls that failed together
     are not repeated together. If the error has a ``Retry-After`` (an attribute ``retry_after`` in seconds, or the
     header of an HTTP response), the pause is at least that long. ``retryable(error)``: False for an error that another
-    try would not mend; None means that every error is tried again.
+    try would not remedy; None means that the call is tried again after every error.
     """
 
     tries: int = 3
@@ -57,14 +58,14 @@ class Retry:
             checked_function(self.retryable, "Retry: retryable", "error")
 
     def applies(self, error: Exception) -> bool:
-        """Returns True if a call that failed with ``error`` is worth another try."""
+        """Returns True if a call that failed with ``error`` may be tried again."""
         return self.retryable is None or bool(self.retryable(error))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Breaker:
-    """A circuit breaker: after ``failures`` failed tries in a row no call begins for ``open_ms``; records wait. Then
-    one call is tried: if it succeeds, all continue, else they wait again.
+    """A circuit breaker: after ``failures`` failed tries in a row no call begins for ``open_ms``, and records wait.
+    Then one call is tried. If it succeeds, all calls continue; otherwise records wait again.
 
     A time-out is a failure. An error that is not ``retryable`` (:class:`Retry`) is an answer, not a failure.
     """
@@ -79,8 +80,9 @@ class Breaker:
 
 @dataclass(frozen=True, kw_only=True)
 class Cache:
-    """Results that later equal calls get without a call, for ``ttl_ms``, at most ``max_entries`` per task; those used
-    longest ago go first. It is in memory, and empty when a task begins. Failures are not kept."""
+    """Keeps results for ``ttl_ms``, for later calls with the same value. There is one cache for each task, of at most
+    ``max_entries`` results; those that were used longest ago are dropped first. It is in memory, and empty when a task
+    begins. Failures are not kept."""
 
     ttl_ms: int = 60_000
     max_entries: int = 10_000
@@ -92,13 +94,14 @@ class Cache:
 
 @dataclass(frozen=True, kw_only=True)
 class Calls:
-    """Options of the operators that call out. All limits are those of one task; times are in ms.
+    """Options of the operators that call out. All limits apply to one task; times are in ms.
 
-    ``max_in_flight``: calls at the same time. A task takes records until twice as many of them wait, run, or wait for
-    their turn to go on, or until these have about ``max_bytes``. ``timeout_ms``: the longest time from the beginning of
-    the first try of a record to its result; all tries and pauses count. ``order``: see :class:`CallOrder`; operators
-    downstream that depend on the order of the input get it anyway (docs/CALLS.md). ``max_rate``: calls per second.
-    ``collapse``: a call that is equal to one that runs shares its result. ``cache``: results for later equal calls.
+    ``max_in_flight``: number of calls at the same time. A task takes records until twice as many of them wait, run, or
+    have a result that is not forwarded yet, or until these have about ``max_bytes``. ``timeout_ms``: the longest time
+    from the first try for a record to its result, including all tries and pauses. ``order``: see :class:`CallOrder`. If
+    an operator downstream depends on the order of the input, results keep this order in any case (docs/CALLS.md).
+    ``max_rate``: calls per second. ``collapse``: True if a call with the same value as one that runs shares its result.
+    ``cache``: keeps results for later calls with the same value.
 
     >>> import penstock as ps
     >>> ps.Calls(max_in_flight=200, timeout_ms=500, retry=ps.Retry(tries=3)).order

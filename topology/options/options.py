@@ -112,8 +112,9 @@ class Consumed(Generic[K, V]):
         return replace(self, timestamp_extractor=timestamp_extractor)
 
     def with_offset_reset_policy(self, offset_reset: OffsetReset) -> Consumed[K, V]:
-        """Returns a copy that begins at ``earliest`` or ``latest``, or as
-        :meth:`~penstock.AutoOffsetReset.by_duration` says, if no offset is committed; with ``none`` it fails then."""
+        """Returns a copy with this offset reset, for a topic without a committed offset: reading begins at
+        ``earliest``, at ``latest``, or at the position of :meth:`~penstock.AutoOffsetReset.by_duration`; with ``none``
+        the application fails."""
         return replace(self, offset_reset=offset_reset)
 
     def with_name(self, name: str) -> Consumed[K, V]:

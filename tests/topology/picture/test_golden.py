@@ -16,11 +16,11 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_picture_is_the_one_that_was_looked_at(name: str) -> None:
+def test_the_picture_of_a_shape_equals_the_kept_one(name: str) -> None:
     assert svg_of(SHAPES[name](), "app") == (GOLDEN / f"{name}.svg").read_text()
 
 
-def test_there_is_no_picture_of_another_shape() -> None:
+def test_every_kept_picture_belongs_to_a_shape() -> None:
     assert {file.stem for file in GOLDEN.glob("*.svg")} == set(SHAPES)
 
 
