@@ -9,8 +9,9 @@ from __future__ import annotations
 import builtins
 import re
 import uuid as _uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, Literal, SupportsIndex, TypeVar, overload
 
@@ -137,33 +138,37 @@ _BUILT_IN: dict[str, Serde[Any]] = {
 _OF_ONE_LENGTH = {_SHORT: 2, _INTEGER: 4, _LONG: 8, _FLOAT: 4, _DOUBLE: 8, _UUID: 36}
 
 
-@dataclass(frozen=True)
-class ListSerde(Serde[list[T]]):
-    """A serde of lists: ``inner`` is that of the elements. Made by :meth:`Serdes.list`.
+@dataclass(frozen=True, repr=False)
+class SerdeOver(Serde[T], ABC):
+    """A serde of what holds the objects of another one, ``inner``. Bound to a topic it is one over ``inner`` bound to
+    that topic."""
 
-    Bound to a topic it is one of ``inner`` bound to that topic.
-    """
+    inner: Serde[Any] = field(kw_only=True)
 
-    inner: Serde[Any] | None = None
-
-    @override
-    def configure(self, config: Mapping[str, Any]) -> Serde[list[T]]:
-        assert self.inner is not None
-        return _list(self.inner.configure(config))
+    @abstractmethod
+    def over(self, inner: Serde[Any]) -> Serde[T]:
+        """Returns the same over ``inner``. Two over equal serdes are equal."""
 
     @override
-    def bind(self, topic: str, part: SerdePart) -> Serde[list[T]]:
-        assert self.inner is not None
-        return _list(bound(self.inner, topic, part))
+    def configure(self, config: Mapping[str, Any]) -> Serde[T]:
+        return self.over(self.inner.configure(config))
+
+    @override
+    def bind(self, topic: str, part: SerdePart) -> Serde[T]:
+        return self.over(bound(self.inner, topic, part))
 
     @override
     def prepare(self) -> None:
-        assert self.inner is not None
         self.inner.prepare()
 
+
+@dataclass(frozen=True, repr=False)
+class ListSerde(SerdeOver[list[T]]):
+    """A serde of lists: ``inner`` is that of the elements. Made by :meth:`Serdes.list`."""
+
     @override
-    def __repr__(self) -> str:
-        return f"Serde({self.name})"
+    def over(self, inner: Serde[Any]) -> Serde[list[T]]:
+        return _list(inner)
 
     @override
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:

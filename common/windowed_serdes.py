@@ -10,7 +10,6 @@ All numbers are signed and big-endian. The end of a time window is not written: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from struct import Struct
@@ -19,7 +18,7 @@ from typing import Any, SupportsIndex, TypeVar
 from typing_extensions import override
 
 from penstock.common.errors import SerializationError
-from penstock.common.serdes import Serde, SerdePart, bound
+from penstock.common.serdes import Serde, SerdeOver
 from penstock.common.shown import shown_with_type
 from penstock.common.time import Duration, to_ms
 from penstock.common.windows import Window, Windowed, time_window
@@ -30,14 +29,13 @@ _START = Struct(">q")
 _END_AND_START = Struct(">qq")
 
 
-@dataclass(frozen=True)
-class WindowedSerde(Serde[Windowed[T]]):
+@dataclass(frozen=True, repr=False)
+class WindowedSerde(SerdeOver[Windowed[T]]):
     """A serde of windowed keys: ``inner`` is that of the key alone. Made by :class:`WindowedSerdes`.
 
-    ``window_size_ms`` is None where windows are sessions. Bound to a topic it is one of ``inner`` bound to that topic.
+    ``window_size_ms`` is None where windows are sessions.
     """
 
-    inner: Serde[Any] | None = None
     window_size_ms: int | None = None
 
     @property
@@ -46,23 +44,8 @@ class WindowedSerde(Serde[Windowed[T]]):
         return (_END_AND_START if self.window_size_ms is None else _START).size
 
     @override
-    def configure(self, config: Mapping[str, Any]) -> Serde[Windowed[T]]:
-        assert self.inner is not None
-        return _windowed(self.inner.configure(config), self.window_size_ms)
-
-    @override
-    def bind(self, topic: str, part: SerdePart) -> Serde[Windowed[T]]:
-        assert self.inner is not None
-        return _windowed(bound(self.inner, topic, part), self.window_size_ms)
-
-    @override
-    def prepare(self) -> None:
-        assert self.inner is not None
-        self.inner.prepare()
-
-    @override
-    def __repr__(self) -> str:
-        return f"Serde({self.name})"
+    def over(self, inner: Serde[Any]) -> Serde[Windowed[T]]:
+        return _windowed(inner, self.window_size_ms)
 
     @override
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, NoReturn, SupportsIndex, TypeVar
 
@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from penstock.common.errors import SerializationError
 from penstock.common.may_wait import may_wait_to_write_s
-from penstock.common.serdes import Serde, SerdePart
+from penstock.common.serdes import Serde, SerdeOver, SerdePart
 from penstock.registry.connection import Connection, connection
 from penstock.registry.contracts import (
     HEAD_BYTES,
@@ -36,14 +36,14 @@ def _not_bound(given: object) -> NoReturn:
     raise SerializationError("a serde of a schema registry is of use only where it is bound to a topic (Serde.bind)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RegistrySerde(Serde[T]):
     """A serde that is not bound to a topic yet: a format, and its own settings of the registry.
 
     Made by :class:`~penstock.registry.serdes.Serdes`.
     """
 
-    format: Format | None = None
+    format: Format = field(kw_only=True)
     entries: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
@@ -61,13 +61,8 @@ class RegistrySerde(Serde[T]):
 
     @override
     def bind(self, topic: str, part: SerdePart) -> Serde[T]:
-        assert self.format is not None
         form: Any = self.format
         return _bound(form, RegistrySettings.of(dict(self.entries)), topic, part)
-
-    @override
-    def __repr__(self) -> str:
-        return f"Serde({self.name})"
 
     @override
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
@@ -78,38 +73,30 @@ def _unbound(form: Format, entries: tuple[tuple[str, Any], ...]) -> RegistrySerd
     return replace(RegistrySerde.of(form, None), entries=entries)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BoundRegistrySerde(Serde[T]):
     """The serde of the keys, or of the values, of one topic."""
 
-    records: Records | None = None
+    records: Records = field(kw_only=True)
 
     @override
     def prepare(self) -> None:
-        assert self.records is not None
         self.records.prepare()
 
     @property
     def subject(self) -> str:
         """The subject of the topic's schemas."""
-        assert self.records is not None
         return self.records.subject
 
     @override
-    def __repr__(self) -> str:
-        return f"Serde({self.name})"
-
-    @override
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        assert self.records is not None
         return _bound, self.records.made_of
 
 
 def within(serde: Serde[Any]) -> BoundRegistrySerde[Any] | None:
     """Returns the serde of a schema registry that ``serde`` is, or has for its keys or elements; None if none."""
-    inner: Serde[Any] | None = getattr(serde, "inner", None)
-    if inner is not None:
-        return within(inner)
+    if isinstance(serde, SerdeOver):
+        return within(serde.inner)
     return serde if isinstance(serde, BoundRegistrySerde) else None
 
 

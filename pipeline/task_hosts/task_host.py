@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -38,6 +37,7 @@ _SMALLEST_COMMIT_BYTES = 8 << 20
 _CALL_THREADS = 64
 """Plain functions that call out at the same time, in one task."""
 _PATIENCE = Patience(60.0, lambda error: error)
+"""With a serde that cannot answer, for each record that waits for it."""
 
 
 @dataclass(frozen=True)
@@ -347,21 +347,18 @@ class TaskRun:
             self._begun = True
 
     def _work(self) -> Iterator[pa.RecordBatch]:
-        attempts = itertools.count(1)
-        while (
-            self._task.process(_RECORDS_PER_STEP, self._wall_ms)
-            or self._task.finish_calls()
-            or self._asks_serdes(attempts)
-        ):
+        attempt = 0
+        while True:
+            if self._task.process(_RECORDS_PER_STEP, self._wall_ms) or self._task.finish_calls():
+                attempt = 0
+            elif waits := self._task.waits_for_serdes:
+                attempt += 1
+                _, error = next(iter(waits.values()))
+                _PATIENCE.wait(error, attempt)
+                self._task.ask_serdes()
+            else:
+                return
             yield from self._drain_if_full()
-
-    def _asks_serdes(self, attempts: Iterator[int]) -> bool:
-        """Ask serdes again that could not answer. Returns False if no record waits for one."""
-        for _, error in self._task.waits_for_serdes.values():
-            _PATIENCE.wait(error, next(attempts))
-            self._task.ask_serdes()
-            return True
-        return False
 
     def commit(self) -> Iterator[pa.RecordBatch]:
         """Commit, so that caches release what they hold back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from operator import itemgetter
 from typing import Any
 
@@ -19,7 +20,7 @@ STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
 NO_TOPICS = TopicCounts({}, frozenset(), frozenset())
 
 
-def results(builder: ps.StreamsBuilder, *values: str) -> dict[str, list[dict[str, Any]]]:
+def results(builder: ps.StreamsBuilder, *values: str, at_once: int = 2) -> dict[str, list[dict[str, Any]]]:
     config = {
         "application.id": "app",
         "deserialization.exception.handler": ps.LogAndContinue(),
@@ -27,7 +28,7 @@ def results(builder: ps.StreamsBuilder, *values: str) -> dict[str, list[dict[str
     }
     host = TaskHost(builder.build().subtopologies[0], HostSettings(StreamsConfig.of(config), NO_TOPICS, {}))
     rows = [process(0, "in", offset, "k", value, offset + 1) for offset, value in enumerate(values)]
-    return output(run(host, rows, 2))
+    return output(run(host, rows, at_once))
 
 
 def test_letters_are_results() -> None:
@@ -83,3 +84,24 @@ def test_serdes_are_ready_before_the_first_record(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ps.SerializationError, match="refuses the schema"):
         results(builder, "a")
     assert pauses == [0.05, 0.1]
+
+
+def test_the_patience_with_a_serde_begins_again_when_it_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    patience = Patience(1.0, lambda error: error, pauses.append)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host._PATIENCE", patience)
+    asked: Counter[bytes] = Counter()
+
+    def decode(data: bytes) -> str:
+        asked[data] += 1
+        if asked[data] < 4:
+            raise ps.RetriableError("the schema registry has not answered yet")
+        return data.decode()
+
+    builder = ps.StreamsBuilder()
+    registered: ps.Serde[str] = ps.Serde("registered", str.encode, decode)
+    builder.stream("in", ps.Consumed.with_(STRING, registered)).to("out", ps.Produced.with_(STRING, registered))
+    texts = [f"{number}" for number in range(10)]
+    assert [row["value"].decode() for row in results(builder, *texts, at_once=10)[SINK]] == texts
+    assert max(pauses) < 0.5
+    assert sum(pauses) > 1.0
