@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.common.calls_at_once import CallsAtOnce
 from penstock.common.config import StreamsConfig
+from penstock.common.errors import RetriableError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.patience import Patience
 from penstock.common.records import Headers, RecordBatch
@@ -109,8 +110,16 @@ class TaskHost:
 
 
 def program_of(subtopology: Subtopology, config: StreamsConfig) -> TaskProgram:
-    """Returns the program of its tasks. Rows arrive merged by time: an empty partition need not be waited for."""
-    return TaskProgram.of([subtopology], config.model_copy(update={"max_task_idle_ms": -1}))
+    """Returns the program of its tasks. Rows arrive merged by time: an empty partition need not be waited for. Its
+    serdes are ready to write, as before the first record of a live task: a schema that is refused ends the run here."""
+    program = TaskProgram.of([subtopology], config.model_copy(update={"max_task_idle_ms": -1}))
+    for attempt in itertools.count(1):
+        try:
+            program.prepare_serdes()
+            break
+        except RetriableError as error:
+            _PATIENCE.wait(error, attempt)
+    return program
 
 
 class TaskRun:

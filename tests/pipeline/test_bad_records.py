@@ -63,3 +63,23 @@ def test_a_serde_that_cannot_answer_is_asked_again(monkeypatch: pytest.MonkeyPat
     found = results(builder, "a", "slow", "b", "c")
     assert [row["value"] for row in found[SINK]] == [b"a", b"slow", b"b", b"c"]
     assert pauses == [0.05, 0.1, 0.2]
+
+
+def test_serdes_are_ready_before_the_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(
+        "penstock.pipeline.task_hosts.task_host._PATIENCE", Patience(60.0, lambda error: error, pauses.append)
+    )
+
+    class Registered(ps.Serde[str]):
+        def prepare(self) -> None:
+            if len(pauses) < 2:
+                raise ps.RetriableError("the schema registry does not answer")
+            raise ps.SerializationError("the schema registry refuses the schema")
+
+    builder = ps.StreamsBuilder()
+    registered = Registered("registered", str.encode, bytes.decode)
+    builder.stream("in", ps.Consumed.with_(STRING, STRING)).to("out", ps.Produced.with_(STRING, registered))
+    with pytest.raises(ps.SerializationError, match="refuses the schema"):
+        results(builder, "a")
+    assert pauses == [0.05, 0.1]
