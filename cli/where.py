@@ -64,7 +64,7 @@ class Condition:
     """
 
     def __init__(self, text: str) -> None:
-        self.text = text.strip()
+        self.text = re.sub(r"[\r\n\f]", " ", text).strip()  # ast counts columns by lines
         self.uncompared = 0
         self.first_uncompared = ""
         self._holds = _Translation(self).of(_parsed(self.text))

@@ -23,7 +23,7 @@ from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.shown import shown_with_type
 from penstock.common.typed_json import classes_of, name_of, parts_of, written_number
 from penstock.registry.avro_evolution import conflicts
-from penstock.registry.avro_nesting import check_arrays, codec, has_ints, is_recursive
+from penstock.registry.avro_nesting import check_arrays, check_depth, codec, has_ints, is_recursive
 from penstock.registry.avro_types import KEPT, schema_of
 from penstock.registry.contracts import HEAD_BYTES, Format, Reference, RegisteredSchema, Schema
 from penstock.registry.evolution import referred_texts
@@ -147,8 +147,10 @@ def _parsed(text: str, referred: Iterable[str] = (), top: bool = False) -> _Pars
     named: dict[str, Any] = {}
     try:
         for each in referred:
-            parse_schema(json.loads(each), named_schemas=named)
+            check_depth(other := json.loads(each))
+            parse_schema(other, named_schemas=named)
         given = json.loads(text)
+        check_depth(given)
         top = top or isinstance(given, list) or (isinstance(given, str) and given in named)
         if top:
             given = {"type": "record", "name": _TOP, "fields": [{"name": _TOP, "type": given}]}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fastavro import _read_py, _validation_py, _write_py, schemaless_reader, schemaless_writer
 from fastavro.validation import validate
 
 from penstock.common.errors import SerializationError
+
+_DEEPEST = 300
+"""Dicts and lists of a schema's JSON that may be within each other."""
 
 
 class Codec(NamedTuple):
@@ -23,6 +26,16 @@ _COMPILED = Codec(schemaless_reader, schemaless_writer, validate)
 _OF_PYTHON = Codec(_read_py.schemaless_reader, _write_py.schemaless_writer, _validation_py.validate)
 """Slower. For a record that is nested too deeply they raise RecursionError, where the compiled ones overflow the stack
 and end the process: for that, 5 KB are enough."""
+
+
+def check_depth(schema: Any) -> None:
+    """Raise SerializationError for a schema that is nested too deeply: to parse it could overflow the stack."""
+    within = [schema]
+    for _ in range(_DEEPEST):
+        within = [part for each in within for part in _json_parts(each)]
+        if not within:
+            return
+    raise SerializationError(f"the schema is nested more than {_DEEPEST} deep")
 
 
 def codec(recursive: bool) -> Codec:
@@ -86,6 +99,12 @@ def _parts(schema: Any) -> Iterator[Any]:
     elif isinstance(schema, dict):
         yield from (schema[part] for part in ("items", "values") if part in schema)
         yield from (each["type"] for each in schema.get("fields", ()))
+
+
+def _json_parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _takes_nothing(schema: Any, named: Mapping[str, Any], way: tuple[str, ...]) -> bool:

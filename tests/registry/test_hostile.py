@@ -72,6 +72,15 @@ def test_an_array_whose_items_take_no_bytes_is_refused(
         generic(config).deserialize(head(registry, schema) + zigzag(2**60) + b"\0")
 
 
+def test_a_schema_that_is_nested_very_deeply_is_refused(config: Config, registry: ps.MockSchemaRegistry) -> None:
+    schema: Any = "long"
+    for _ in range(400):
+        schema = {"type": "array", "items": schema}
+    registry.answer_wrongly(7, Schema(json.dumps(schema)))
+    with pytest.raises(ps.SerializationError, match="the schema is nested more than 300 deep"):
+        generic(config).deserialize(b"\0\0\0\0\7\0")
+
+
 def test_lengths_beyond_the_record_are_a_bad_record(config: Config, registry: ps.MockSchemaRegistry) -> None:
     first = head(registry, {"type": "record", "name": "R", "fields": [{"name": "a", "type": "bytes"}]})
     for length in (2**40, 2**62):
