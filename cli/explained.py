@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
-from penstock.common.errors import StreamsError
+from penstock.common.errors import ApplicationStateError, StreamsError
 
 PAGES = Path(__file__).parent / "messages"
 _TO_DO = "**What to do:** "
@@ -73,6 +73,8 @@ def nearest(text: str) -> list[str]:
 
 def name_of(error: BaseException) -> str | None:
     """Returns the name by which a public error is explained; None for other errors."""
+    if isinstance(error, ApplicationStateError) and (causes := find(str(error))):
+        return causes[0].message  # the application ended in ERROR: what ended it is of more help
     public = (each for each in type(error).__mro__ if each.__module__ == StreamsError.__module__)
     return next((each.__name__ for each in public), None)
 

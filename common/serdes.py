@@ -196,7 +196,7 @@ def _typed(kind: Any) -> Serde[Any]:
     try:
         known = kind in _TYPED
     except TypeError as error:
-        raise TopologyError(f"Serdes.json({kind}): {error}: a type must be hashable") from error
+        raise TopologyError(f"Serdes.json({kind}): {error}: give the type itself, not an object of it") from error
     if not known:
         write, read = typed_json(kind)
         serde = _TYPED[kind] = Serde(f"json({name_of(kind)})", write, read, lambda text: read(text.encode()))

@@ -1,6 +1,7 @@
 """A change topic of Debezium as a table: the customers of a database, counted per city.
 
-Topics: ``shop.public.customers`` (Debezium's JSON, without schemas), ``customers-per-city`` (city → number). Debezium
+Topics: ``shop.public.customers`` (Debezium's JSON), ``customers-per-city`` (city → number). Have the connector leave
+schemas out of the records: ``key.converter.schemas.enable=false``, ``value.converter.schemas.enable=false``. Debezium
 writes an envelope with ``before``, ``after`` and ``op`` for each change of a row, and after a deletion a record without
 a value. The table keeps ``after``. A deletion has none, so it deletes the row; the record that follows it does nothing.
 """

@@ -94,9 +94,8 @@ def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
     if address := named_address():
         return ApplicationStateError(f"cannot connect to RAY_ADDRESS={address}: {problems[0]}")
     return ApplicationStateError(
-        "no application of yours was found; no Ray cluster on this machine, of another user or checkout perhaps, "
-        f"answered what runs in it: {'; '.join(problems)}. If the machine is busy, ask again; or name your cluster by "
-        "RAY_ADDRESS=host:port"
+        f"no application was found: {'; '.join(problems)}. It may have just ended, or be another user's. "
+        "If the machine is busy, ask again; or name your cluster by RAY_ADDRESS=host:port"
     )
 
 

@@ -84,3 +84,9 @@ def test_an_error_is_explained_by_its_public_class() -> None:
     assert explained.name_of(ps.MissingTopicError("x")) == "MissingTopicError"
     assert explained.name_of(UndeliveredError("x")) == "StreamsError"
     assert explained.name_of(ValueError("x")) is None
+
+
+def test_an_application_that_has_ended_is_explained_by_what_has_ended_it() -> None:
+    ended = ps.ApplicationStateError("application 'shop' ended in ERROR: ProcessingError: OSError: away, after 4 tries")
+    assert explained.name_of(ended) == "ProcessingError"
+    assert explained.name_of(ps.ApplicationStateError("application 'shop' does not run")) == "ApplicationStateError"

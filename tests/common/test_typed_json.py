@@ -242,6 +242,12 @@ def test_a_type_without_a_json_form_is_refused_at_once(kind: Any) -> None:
         Serdes.json(kind)
 
 
+def test_an_object_instead_of_its_type_is_refused() -> None:
+    given: Any = {"name": "tea"}  # cannot be hashed, as a dataclass that is not frozen
+    with pytest.raises(TopologyError, match="unhashable type: 'dict': give the type itself, not an object of it"):
+        Serdes.json(given)
+
+
 @pytest.mark.parametrize("kind", [Item | None, int | None, list[int] | None, Typed | None])
 @pytest.mark.parametrize("value", [object(), {1}, "text", SpecialItem("tea"), 1.5])
 def test_an_optional_type_takes_no_other_type(kind: Any, value: Any) -> None:

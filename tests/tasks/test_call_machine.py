@@ -185,6 +185,30 @@ def test_a_breaker_opens_after_failures_tries_one_call_and_closes_after_its_succ
     assert service.running == waiting[2:]
 
 
+def test_calls_outlast_an_outage_for_which_tries_and_time_suffice() -> None:
+    """The options are those of docs/CALLS.md, "While the service is away"."""
+    calls = ps.Calls(
+        timeout_ms=3_600_000,
+        retry=ps.Retry(tries=100_000, max_backoff_ms=5_000),
+        breaker=ps.Breaker(failures=10, open_ms=5_000),
+    )
+    service = Service(calls)
+    elements = [service.submit() for _ in range(200)]
+    while service.now < 1_800_000:
+        for element in service.running:
+            service.answer(element, OSError("away"))
+        service.tick(500)
+    assert service.gone == []
+    assert service.machine.counts.calls < 100 + 1_800 / 5 + 10  # one at a time, once the breaker is open
+    while not service.machine.running:
+        service.tick(500)
+    while service.running:
+        for element in service.running:
+            service.answer(element)
+        service.tick(5_000)
+    assert [element.state for element in service.gone] == [DONE] * len(elements)
+
+
 def test_errors_that_are_answers_do_not_open_the_breaker() -> None:
     retry = ps.Retry(retryable=lambda error: isinstance(error, OSError))
     service = Service(ps.Calls(retry=retry, breaker=ps.Breaker(failures=1)))
