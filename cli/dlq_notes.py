@@ -49,7 +49,7 @@ class Replay(msgspec.Struct, frozen=True):
 
 FOREIGN = "have no error headers, so another program wrote them: --to TOPIC replays them too"
 NO_SOURCE = "name no source topic: --to TOPIC replays them"
-NO_RECORD = "have neither key nor value: the record's bytes were not known when it failed"
+NO_RECORD = "have neither key nor value: the record's bytes were not kept when it failed"
 OWN = "came from this topic itself: --to TOPIC replays them"
 
 
@@ -107,7 +107,7 @@ class Notes:
             self._ends.setdefault(of.partition, {})[of.replay] = note
 
     def replays_of(self, letter: Letter) -> list[PastReplay]:
-        """Returns where ``letter`` was replayed to: each destination once.
+        """Returns the destinations to which ``letter`` was replayed, each once.
 
         Several replays may have passed the letter, by different filters, and only one of them has written it. So the
         time is that of the oldest note; the letter was written then or before.

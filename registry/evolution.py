@@ -21,8 +21,8 @@ def checked(schema: Schema) -> Schema:
 
 
 def conflicts_between(*, reader: Schema, writer: Schema, referred: Iterable[str] = ()) -> list[str]:
-    """Returns why ``reader`` cannot read what ``writer`` has written; empty if it can. Each names the path of a field,
-    and both types. ``referred``: the schemas that they refer to, which those of Avro need."""
+    """Returns the reasons why ``reader`` cannot read the records of ``writer``; empty if it can. Each names the path of
+    a field, and both types. ``referred``: the schemas that they refer to, which those of Avro need."""
     if reader.type != writer.type:
         return [f"the format was {writer.type} and is {reader.type}"]
     more = (referred,) if reader.type == "AVRO" else ()

@@ -53,7 +53,7 @@ class LiveCalls(CallHost):
             return self._loop
 
     def close(self) -> None:
-        """End the event loop and the threads. What a call still does is not waited for."""
+        """End the event loop and the threads. It does not wait for calls that still run."""
         self.threads.close()
         with self._lock:
             self._closed = True
@@ -173,7 +173,7 @@ class _LiveRunner:
     def _begin(self, calls: Sequence[Call]) -> None:
         loop = asyncio.get_running_loop()
         for call in calls:
-            if self._closed or call in self._dropped:  # given up while another call kept the event loop busy
+            if self._closed or call in self._dropped:  # it was given up while another call kept the event loop busy
                 continue
             try:
                 result = call.function(*call.arguments)

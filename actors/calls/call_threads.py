@@ -13,8 +13,8 @@ _MOST_LOST = 1000
 class CallThreads:
     """Runs functions in up to ``most`` threads, which are made as they are needed.
 
-    A thread that is :meth:`lost` in a call that does not return counts no longer; another may take its place. It ends
-    when it does return. If a thousand are lost, functions wait until one returns.
+    A thread that is :meth:`lost` in a call that does not return no longer counts, so another may take its place. It
+    ends when it does return. If a thousand are lost, functions wait until one returns.
     """
 
     def __init__(self, most: int = _MOST_THREADS) -> None:

@@ -81,7 +81,7 @@ class Commit:
         self._until_s = self._clock.monotonic_s() + self._drain_within_s
         yield from self._drain()
         for hosted in self.tasks:
-            for _ in hosted.take_snapshot():  # what a cache releases may lead to calls
+            for _ in hosted.take_snapshot():  # the updates that a cache releases may lead to calls
                 if hosted.has_calls and self._clock.monotonic_s() >= self._until_s:
                     raise self._late([hosted])
                 yield self._step_calls([hosted])
@@ -109,12 +109,12 @@ class Commit:
     # ---- calls ----
 
     def _drain(self) -> Steps[None]:
-        """Wait for the end of calls, while other tasks take records. A task that is not done in time keeps its calls if
-        it may commit beside them; else it is not committed, or the transaction is aborted."""
+        """Wait for the end of calls, while other tasks take records. A task whose calls have not ended in time keeps
+        them if it may commit while they run. Otherwise it is not committed, or the transaction is aborted."""
         exactly_once = self._guarantee.exactly_once
         bounded = self._drain_within_s < math.inf
         while True:
-            # Exactly once, the transaction also commits what other tasks do meanwhile.
+            # Under exactly once, the transaction also commits what other tasks do meanwhile.
             tasks = self._running if exactly_once else self.tasks
             waiting = [it for it in tasks if it.task.calls is not None and (bounded or it.task.drains_calls)]
             self.held = frozenset(waiting)

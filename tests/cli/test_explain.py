@@ -54,7 +54,7 @@ def test_a_longer_message_takes_the_place_of_one_that_it_begins_with() -> None:
     assert explain("03:14 [warning] commit refused, tasks dropped actor=stream/1").count("What to do: ") == 1
 
 
-def test_several_with_a_part_are_listed() -> None:
+def test_messages_that_match_a_part_are_listed() -> None:
     assert {"checkpoint not used", "a checkpoint is damaged"} <= set(explain("checkpoint").splitlines())
 
 

@@ -82,13 +82,13 @@ class TestLetters:
         assert b'float("x" * 900_000)' in stack
         assert len(message) + len(stack) < 40_000
 
-    def test_without_a_topic_there_is_none(self) -> None:
+    def test_without_a_topic_the_built_in_handlers_make_no_letter(self) -> None:
         assert WITHOUT_TOPIC.dead_letter_queue_records(ValueError()) == ()
 
 
 class TestBuiltIn:
     @pytest.mark.parametrize("at", [AT, WITHOUT_TOPIC])
-    def test_the_answer_is_that_of_the_name_with_a_letter_if_there_is_a_topic(self, at: ErrorHandlerContext) -> None:
+    def test_fail_or_resume_with_a_letter_if_there_is_a_topic(self, at: ErrorHandlerContext) -> None:
         fail, resume = (
             LogAndFail().handle_error(at, None, KeyError()),
             LogAndContinue().handle_error(at, None, KeyError()),
@@ -96,13 +96,13 @@ class TestBuiltIn:
         assert (fail.result, resume.result) == (Result.FAIL, Result.RESUME)
         assert len(fail.dead_letter_queue_records) == len(resume.dead_letter_queue_records) == (at is AT)
 
-    def test_production_is_tried_again_if_the_error_may_pass(self) -> None:
+    def test_the_default_production_handler_retries_if_the_error_may_pass(self) -> None:
         handler = DefaultProductionExceptionHandler()
         assert handler.handle_error(AT, REFUSED, RetriableError("soon")) == Response.retry()
         fail = handler.handle_error(AT, REFUSED, ProductionError("too large"))
         assert (fail.result, len(fail.dead_letter_queue_records)) == (Result.FAIL, 1)
 
-    def test_what_cannot_be_serialised_fails(self) -> None:
+    def test_a_result_that_cannot_be_serialised_fails(self) -> None:
         origin = SerializationExceptionOrigin.VALUE
         fail = DefaultProductionExceptionHandler().handle_serialization_error(AT, REFUSED, ValueError(), origin)
         assert (fail.result, len(fail.dead_letter_queue_records)) == (Result.FAIL, 1)
@@ -167,7 +167,7 @@ NO_LETTERS: Any = None
     "answer",
     [None, True, "resume", Result.RESUME, Response(NOT_A_RESULT), Response(Result.RESUME, NO_LETTERS)],
 )
-def test_an_answer_that_is_none_is_an_error_that_names_the_handler_and_the_record(answer: object) -> None:
+def test_an_answer_that_is_not_a_response_is_an_error_that_names_the_handler_and_the_record(answer: object) -> None:
     with pytest.raises(ConfigError, match=r"Answering returned .*: return Response.resume\(\) .*KeyError.*offset 2"):
         ask(answer)
 
