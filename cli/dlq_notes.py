@@ -79,7 +79,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 class PastReplay(NamedTuple):
-    """A topic to which a letter was replayed (None: its source), and the time (ms) at which it was, at the latest."""
+    """A topic to which a letter was replayed (None: its source), and the latest possible time (ms) of the replay."""
 
     to: str | None
     at: int

@@ -47,7 +47,8 @@ def explanations() -> Iterator[Explanation]:
 
 
 def find(text: str) -> list[Explanation]:
-    """Returns what explains ``text``, a message or a line of a log: what the line names, in its order."""
+    """Returns the explanations of ``text``: of a message, or of all messages that a line of a log names, in the line's
+    order."""
     known = list(explanations())
     # The longest match: `commit refused, tasks dropped` has a section of its own.
     exact = sorted((each for each in known if each.explains(text)), key=lambda each: -len(each.message))
@@ -62,7 +63,7 @@ def find(text: str) -> list[Explanation]:
 
 
 def with_part(text: str) -> list[Explanation]:
-    """Returns what explains the messages of which ``text`` is a part."""
+    """Returns the explanations of the messages that contain ``text``."""
     return [each for each in explanations() if text.lower() in each.message.lower()]
 
 

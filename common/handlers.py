@@ -102,8 +102,8 @@ class ErrorHandlerContext:
 
 
 _LONGEST_MESSAGE, _LONGEST_STACK = 4_000, 32_000
-"""Characters. Many an error quotes the value in its message: a letter of three times the record might not fit into the
-topic, and the application would stop at a record that it is to drop."""
+"""Characters. Many errors quote the value in their message. A letter of three times the record's size might not fit
+into the topic, and the application would stop at a record that it should drop."""
 
 
 def _bounded(text: str, longest: int) -> str:

@@ -140,8 +140,8 @@ _OF_ONE_LENGTH = {_SHORT: 2, _INTEGER: 4, _LONG: 8, _FLOAT: 4, _DOUBLE: 8, _UUID
 
 @dataclass(frozen=True, repr=False)
 class SerdeOver(Serde[T], ABC):
-    """A serde of what holds the objects of another one, ``inner``. Bound to a topic it is one over ``inner`` bound to
-    that topic."""
+    """A serde of objects that contain those of another serde, ``inner``, such as lists. If it is bound to a topic, so
+    is ``inner``."""
 
     inner: Serde[Any] = field(kw_only=True)
 

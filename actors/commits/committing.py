@@ -65,7 +65,7 @@ class Commit:
         self._until_s = math.inf
 
     def hurry(self) -> None:
-        """Give the calls for which it waits some seconds from the first call of this method on: a job waits for it."""
+        """Give the calls some seconds to end, from the first call of this method on, because a job waits for them."""
         self._until_s = min(self._until_s, self._clock.monotonic_s() + DRAIN_WITHIN_S)
 
     def forget(self, failed: HostedTask) -> None:
