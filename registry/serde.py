@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def _not_bound(given: object) -> NoReturn:
-    raise SerializationError("a serde of a schema registry is of use only where it is bound to a topic (Serde.bind)")
+    raise SerializationError("a serde of a schema registry works only after it is bound to a topic (Serde.bind)")
 
 
 @dataclass(frozen=True, repr=False)

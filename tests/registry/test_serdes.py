@@ -282,7 +282,7 @@ def test_a_record_that_is_cut_off_is_refused(serde: ps.Serde[Any], value: Any, c
 
 
 def test_a_serde_that_is_not_bound_says_so() -> None:
-    with pytest.raises(ps.SerializationError, match="of use only where it is bound to a topic"):
+    with pytest.raises(ps.SerializationError, match="works only after it is bound to a topic"):
         ps.Serdes.avro(Item).serialize(Item("a"))
 
 

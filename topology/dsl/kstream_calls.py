@@ -162,7 +162,7 @@ class KStreamCalls(KStreamProcessors[K, V]):
         at the same time. Results are forwarded in the order of the records, unless ``calls.order`` is ``"none"``.
         """
         if called_out(function, "map_batch: function", "values"):
-            raise TopologyError("map_batch takes f(values): a call for many records has no context of one")
+            raise TopologyError("map_batch takes f(values): a call for many records has no CallContext")
         made = _checked(calls, "map_batch") if calls is not None else Calls(max_in_flight=2)
         _refuse_sharing(made, "map_batch")
         check_number("map_batch: max_records", max_records, 1)
