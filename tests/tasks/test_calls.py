@@ -151,6 +151,12 @@ def test_calls_begin_while_results_of_others_are_not_forwarded_yet() -> None:
     assert calls.begun == [50, 50, 20]
 
 
+def test_a_few_large_texts_among_small_ones_fill_an_operator() -> None:
+    one, _ = bench(called(ps.Calls(max_bytes=100_000)))
+    one.add("in", *((str(number), "x" * (60_000 if number in (5, 6) else 1), 0) for number in range(40)))
+    assert one.run() == 7
+
+
 def test_only_the_calls_of_one_record_may_exceed_the_limit() -> None:
     calls = ps.Calls(max_in_flight=2)
     one, _ = bench(
