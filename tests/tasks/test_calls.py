@@ -254,6 +254,16 @@ def test_a_failed_call_goes_to_the_handler_with_its_record_and_its_tries() -> No
     assert committed(one) == 2
 
 
+def test_calls_that_have_ended_do_not_time_out_because_the_task_comes_to_them_late() -> None:
+    """The thread of the task may be busy for seconds, as with the restore of another one."""
+    one, calls = bench(called(ps.Calls(timeout_ms=50)))
+    values = [f"v{number:02}" for number in range(100)]
+    one.feed("in", *((value, value, 0) for value in values))
+    step(one)
+    calls.end(*calls.values)
+    assert [value for _, value, _ in step(one, 1000)] == [value.upper().encode() for value in values]
+
+
 def test_a_call_that_never_returns_is_given_up_and_reported() -> None:
     handler = Resume()
     one, calls = bench(called(ps.Calls(timeout_ms=50)), {"processing.exception.handler": handler})
