@@ -114,13 +114,18 @@ def check_overrides(prefix: str, overrides: Mapping[str, Any]) -> None:
             raise ConfigError(f"configuration key {prefix + key!r}: penstock sets this itself; remove it")
 
 
+def transaction_timeout_ms(producer: Mapping[str, Any]) -> int:
+    """Returns the time after which a broker aborts a transaction. ``producer``: the user's settings."""
+    return int(producer.get("transaction.timeout.ms", _TRANSACTIONS["transaction.timeout.ms"]))
+
+
 def check_exactly_once(consumer: Mapping[str, Any], producer: Mapping[str, Any], commit_interval_ms: int) -> None:
     """Raise ConfigError when a user's settings contradict ``exactly_once_v2``."""
     if consumer.get("isolation.level", "read_committed") != "read_committed":
         raise ConfigError(
             "configuration key 'consumer.isolation.level': exactly_once_v2 reads only committed records; remove it"
         )
-    timeout_ms = int(producer.get("transaction.timeout.ms", _TRANSACTIONS["transaction.timeout.ms"]))
+    timeout_ms = transaction_timeout_ms(producer)
     if timeout_ms < commit_interval_ms:
         raise ConfigError(
             f"configuration key 'producer.transaction.timeout.ms': {timeout_ms} ms, and a transaction is open for "

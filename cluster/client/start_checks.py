@@ -20,9 +20,12 @@ from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics.known_topics import LostTopicError, without_lost_topics
-from penstock.kafka.settings import session_timeout_ms
+from penstock.kafka.settings import session_timeout_ms, transaction_timeout_ms
 from penstock.objects.storage import ObjectLocation, require_conditional_writes
+from penstock.tasks.calls.order import unwrapped
+from penstock.topology.physical.operators.calls import CallOperator
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
+from penstock.topology.physical.topology import Topology
 
 _SESSION = "session.timeout.ms"
 _LIST_AGAIN_S = 0.5
@@ -40,6 +43,20 @@ def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
     if spec.config.clients:
         clients.try_out()
     check_checkpoints(spec.config)
+    if clients.exactly_once:
+        warn_of_long_calls(spec.topology, transaction_timeout_ms(clients.producer_overrides))
+
+
+def warn_of_long_calls(topology: Topology, longest_ms: int) -> None:
+    """Log the operators whose calls out may last longer than a transaction, which is aborted after ``longest_ms``."""
+    nodes = {node.name: node for part in topology.every_subtopology for node in part.nodes}
+    for name, node in nodes.items():
+        operator = unwrapped(node)
+        if isinstance(operator, CallOperator) and operator.calls.timeout_ms >= longest_ms:
+            what = "calls out may last longer than a transaction"
+            logger(__name__).warning(
+                what, operator=name, timeout_ms=operator.calls.timeout_ms, transaction_timeout_ms=longest_ms
+            )
 
 
 def check_topics(spec: ApplicationSpec, admin: Admin) -> None:

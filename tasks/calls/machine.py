@@ -141,6 +141,10 @@ class CallMachine:
             self._try_again(now_ms)
         self._begin(now_ms)
 
+    def begin(self, now_ms: float) -> None:
+        """Begin what may begin, and give up nothing: there are ends of calls that have not been reported yet."""
+        self._begin(now_ms)
+
     def succeeded(self, number: int, result: Any, now_ms: float) -> None:
         """Take the result of a try."""
         element = self.running.pop(number, None)

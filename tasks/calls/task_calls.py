@@ -139,7 +139,10 @@ class TaskCalls:
                 operator.machine.failed(number, error, now_ms)
         gone, self._most_held = 0, max(self._most_held, self._held)
         for operator in self.operators:
-            operator.machine.tick(now_ms)
+            if finished:
+                operator.machine.begin(now_ms)  # a call that has ended in time must not time out behind others
+            else:
+                operator.machine.tick(now_ms)
             gone += self._let_go_on(operator)
         if gone and not self.holds_time:
             self.observe(self.time)

@@ -228,13 +228,13 @@ def _give_up(wiring: Wiring) -> Callable[[Element], None]:
 
 
 def _sizes() -> Callable[[Any, Any], int]:
-    """Returns a function that estimates the bytes of a record: it measures one record of 32, and each record of
-    bytes."""
+    """Returns a function that estimates the bytes of a record: it measures one record of 32, and each value that is
+    text or bytes."""
     stride, left, mean = strides(), 0, 0
 
     def run(key: Any, value: Any) -> int:
         nonlocal left, mean
-        if type(value) is bytes:
+        if type(value) is bytes or type(value) is str:
             return len(value) + 300
         left -= 1
         if left < 0:

@@ -151,6 +151,12 @@ def test_calls_begin_while_results_of_others_are_not_forwarded_yet() -> None:
     assert calls.begun == [50, 50, 20]
 
 
+def test_a_few_large_texts_among_small_ones_fill_an_operator() -> None:
+    one, _ = bench(called(ps.Calls(max_bytes=100_000)))
+    one.add("in", *((str(number), "x" * (60_000 if number in (5, 6) else 1), 0) for number in range(40)))
+    assert one.run() == 7
+
+
 def test_only_the_calls_of_one_record_may_exceed_the_limit() -> None:
     calls = ps.Calls(max_in_flight=2)
     one, _ = bench(
@@ -246,6 +252,16 @@ def test_a_failed_call_goes_to_the_handler_with_its_record_and_its_tries() -> No
     calls.end("good")
     assert step(one, 150) == [(b"k", b"GOOD", 4)]
     assert committed(one) == 2
+
+
+def test_calls_that_have_ended_do_not_time_out_because_the_task_comes_to_them_late() -> None:
+    """The thread of the task may be busy for seconds, as with the restore of another one."""
+    one, calls = bench(called(ps.Calls(timeout_ms=50)))
+    values = [f"v{number:02}" for number in range(100)]
+    one.feed("in", *((value, value, 0) for value in values))
+    step(one)
+    calls.end(*calls.values)
+    assert [value for _, value, _ in step(one, 1000)] == [value.upper().encode() for value in values]
 
 
 def test_a_call_that_never_returns_is_given_up_and_reported() -> None:
