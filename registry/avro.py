@@ -202,7 +202,7 @@ def _generic_reader(reading: _Reading, writer: Schema | None) -> Callable[[bytes
             # Of a union of records, also the name: two of them may have the same fields.
             found = decode(source, written, own, return_record_name=True, return_record_name_override=True)
         except Exception as error:
-            raise broken(error) from error
+            raise broken(error) from _shown_cause(error)
         name, fields = None, found[_TOP] if top else found
         if writer is None:
             return fields
@@ -225,12 +225,21 @@ def _typed_reader(reading: _Reading, kind: Any) -> Callable[[bytes], Any]:
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
         except Exception as error:
-            raise broken(error) from error
+            raise broken(error) from _shown_cause(error)
 
     return read
 
 
+def _shown_cause(error: Exception) -> Exception | None:
+    """Returns ``error``, unless its traceback has a thousand lines, which dead letters would have, too."""
+    return None if isinstance(error, RecursionError) else error
+
+
 # ---- writing ----
+
+
+def _refused(error: Exception) -> SerializationError:
+    return SerializationError(f"{type(error).__name__}: {error}")
 
 
 def _generic_writer(parsed: _Parsed, head: bytes) -> Callable[[Any], bytes]:
@@ -247,7 +256,7 @@ def _generic_writer(parsed: _Parsed, head: bytes) -> Callable[[Any], bytes]:
             validate(value, schema)
             encode(target, schema, value)
         except _REFUSED as error:
-            raise SerializationError(f"{type(error).__name__}: {error}") from error
+            raise _refused(error) from _shown_cause(error)
         return target.getvalue()
 
     return write
@@ -290,7 +299,7 @@ def _typed_writer(parsed: _Parsed, head: bytes, kind: Any) -> Callable[[Any], by
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
         except _REFUSED as error:
-            raise SerializationError(f"{type(error).__name__}: {error}") from error
+            raise _refused(error) from _shown_cause(error)
         return head + target.getvalue()
 
     return write
