@@ -100,7 +100,7 @@ def stop(
     connections.connect_to(application)
     last = control.stop_application(application, timeout, leave_group)
     if last is None:
-        raise not_drained(application, timeout)
+        raise not_drained(application, timeout, leave_group)
     ended = f"has stopped; it had ended with: {last.error}" if last.error else STOPPED
     console().print(f"Application {application} {ended}", soft_wrap=True, markup=False)
 

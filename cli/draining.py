@@ -40,10 +40,13 @@ def reported_while_draining(
             ended.set()
 
 
-def not_drained(application_id: str, within_s: float) -> ApplicationStateError:
-    """Returns the error for an application that was ended after ``within_s`` without a commit."""
+def not_drained(application_id: str, within_s: float, leaves: bool = False) -> ApplicationStateError:
+    """Returns the error for an application that was ended after ``within_s`` without a commit. ``leaves``: it should
+    also have left its group, which it then has not."""
+    stays = ". It has not left its consumer group, in which it stays for consumer.session.timeout.ms (45 s by default)"
     return ApplicationStateError(
         f"application {application_id!r} did not stop within {within_s:.0f} s and was ended: {REPEATED}"
+        f"{stays if leaves else ''}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, is_dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,6 +23,7 @@ from typing_extensions import override
 from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.shown import shown_with_type
 from penstock.common.typed_json import classes_of, name_of, parts_of, written_number
+from penstock.registry.avro_defaults import decode_defaults
 from penstock.registry.avro_evolution import conflicts
 from penstock.registry.avro_nesting import check_arrays, check_depth, codec, has_ints, is_recursive
 from penstock.registry.avro_types import KEPT, schema_of
@@ -141,6 +143,7 @@ class _Parsed(NamedTuple):
     top: bool
     recursive: bool
     has_ints: bool
+    shares_defaults: bool
 
 
 def _parsed(text: str, referred: Iterable[str] = (), top: bool = False) -> _Parsed:
@@ -151,14 +154,16 @@ def _parsed(text: str, referred: Iterable[str] = (), top: bool = False) -> _Pars
             parse_schema(other, named_schemas=named)
         given = json.loads(text)
         check_depth(given)
-        top = top or isinstance(given, list) or (isinstance(given, str) and given in named)
+        kind = given.get("type") if isinstance(given, dict) else None
+        top = top or isinstance(given, list) or kind in ("array", "map") or (isinstance(given, str) and given in named)
         if top:
             given = {"type": "record", "name": _TOP, "fields": [{"name": _TOP, "type": given}]}
         schema = parse_schema(given, named_schemas=named)
+        shared = decode_defaults(schema, named)
     except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, RecursionError) as error:
         raise SerializationError(f"the registry's schema is no Avro schema: {type(error).__name__}: {error}") from error
     check_arrays(schema, named)
-    return _Parsed(schema, top, is_recursive(named), has_ints(schema, named))
+    return _Parsed(schema, top, is_recursive(named), has_ints(schema, named), shared)
 
 
 def _compared(parsed: Any) -> Any:
@@ -183,6 +188,11 @@ class _Reading(NamedTuple):
         """fastavro's function."""
         return codec(self.written.recursive or (self.own is not None and self.own.recursive)).read
 
+    @property
+    def own_copy(self) -> Callable[[Any], Any]:
+        """Makes a record independent of others, which may have got the same list or dict as a default."""
+        return deepcopy if self.own is not None and self.own.shares_defaults else lambda found: found
+
     def broken(self, error: Exception) -> SerializationError:
         """Returns the error for what fastavro raises, which may be anything."""
         if isinstance(error, SchemaResolutionError):
@@ -192,7 +202,7 @@ class _Reading(NamedTuple):
 
 def _generic_reader(reading: _Reading, writer: Schema | None) -> Callable[[bytes], Any]:
     """``writer`` is the schema that a record remembers; None: it is to be written by another one."""
-    decode, broken, top = reading.decode, reading.broken, reading.written.top
+    decode, broken, own_copy, top = reading.decode, reading.broken, reading.own_copy, reading.written.top
     written, own = reading.written.schema, reading.own and reading.own.schema
 
     def read(data: bytes) -> Any:
@@ -202,8 +212,8 @@ def _generic_reader(reading: _Reading, writer: Schema | None) -> Callable[[bytes
             # Of a union of records, also the name: two of them may have the same fields.
             found = decode(source, written, own, return_record_name=True, return_record_name_override=True)
         except Exception as error:
-            raise broken(error) from error
-        name, fields = None, found[_TOP] if top else found
+            raise broken(error) from _shown_cause(error)
+        name, fields = None, own_copy(found[_TOP] if top else found)
         if writer is None:
             return fields
         if top and type(fields) is tuple:
@@ -216,21 +226,31 @@ def _generic_reader(reading: _Reading, writer: Schema | None) -> Callable[[bytes
 def _typed_reader(reading: _Reading, kind: Any) -> Callable[[bytes], Any]:
     convert, decode, broken, options = msgspec.convert, reading.decode, reading.broken, _options(kind)
     written, own, top = reading.written.schema, reading.own and reading.own.schema, reading.written.top
-    plain = not options and not top  # an option that is not needed costs time
+    own_copy = reading.own_copy
+    plain = not options and not top and own is None  # an option that is not needed costs time
 
     def read(data: bytes) -> Any:
         try:
             found = decode(BytesIO(data[HEAD_BYTES:]), written, own)
-            return convert(found, kind) if plain else convert(found[_TOP] if top else found, kind, **options)
+            return convert(found, kind) if plain else convert(own_copy(found[_TOP] if top else found), kind, **options)
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
         except Exception as error:
-            raise broken(error) from error
+            raise broken(error) from _shown_cause(error)
 
     return read
 
 
+def _shown_cause(error: Exception) -> Exception | None:
+    """Returns ``error``, unless its traceback has a thousand lines, which dead letters would have, too."""
+    return None if isinstance(error, RecursionError) else error
+
+
 # ---- writing ----
+
+
+def _refused(error: Exception) -> SerializationError:
+    return SerializationError(f"{type(error).__name__}: {error}")
 
 
 def _generic_writer(parsed: _Parsed, head: bytes) -> Callable[[Any], bytes]:
@@ -247,7 +267,7 @@ def _generic_writer(parsed: _Parsed, head: bytes) -> Callable[[Any], bytes]:
             validate(value, schema)
             encode(target, schema, value)
         except _REFUSED as error:
-            raise SerializationError(f"{type(error).__name__}: {error}") from error
+            raise _refused(error) from _shown_cause(error)
         return target.getvalue()
 
     return write
@@ -290,7 +310,7 @@ def _typed_writer(parsed: _Parsed, head: bytes, kind: Any) -> Callable[[Any], by
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
         except _REFUSED as error:
-            raise SerializationError(f"{type(error).__name__}: {error}") from error
+            raise _refused(error) from _shown_cause(error)
         return head + target.getvalue()
 
     return write

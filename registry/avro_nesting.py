@@ -63,7 +63,7 @@ def check_arrays(schema: Any, named: Mapping[str, Any]) -> None:
     """Raise SerializationError for an array whose items take no bytes: a record of ten bytes could claim to have any
     number of them."""
     for part in (schema, *named.values()):
-        for each in _types_in(part):
+        for each in types_in(part):
             if isinstance(each, dict) and each["type"] == "array" and _takes_nothing(each["items"], named, ()):
                 raise SerializationError("the schema has an array of items that take no bytes, such as null")
 
@@ -71,7 +71,7 @@ def check_arrays(schema: Any, named: Mapping[str, Any]) -> None:
 def has_ints(schema: Any, named: Mapping[str, Any]) -> bool:
     """Returns True if records have whole numbers that must fit into four bytes."""
     for part in (schema, *named.values()):
-        for each in _types_in(part):
+        for each in types_in(part):
             if each == "int" or (isinstance(each, dict) and each["type"] == "int" and "logicalType" not in each):
                 return True
     return False
@@ -80,17 +80,17 @@ def has_ints(schema: Any, named: Mapping[str, Any]) -> bool:
 def _names_in(schema: Any, named: Mapping[str, Any]) -> Iterator[str]:
     """Yields the named types that a type has within itself."""
     for each in _parts(schema):
-        for inner in _types_in(each):
+        for inner in types_in(each):
             name = inner if isinstance(inner, str) else inner.get("name") if isinstance(inner, dict) else None
             if name in named:
                 yield str(name)
 
 
-def _types_in(schema: Any) -> Iterator[Any]:
+def types_in(schema: Any) -> Iterator[Any]:
     """Yields a type, and all that are written within it."""
     yield schema
     for each in _parts(schema):
-        yield from _types_in(each)
+        yield from types_in(each)
 
 
 def _parts(schema: Any) -> Iterator[Any]:

@@ -145,7 +145,7 @@ def stop_application(application_id: str, timeout_s: float, leave: bool = False)
     coordinator = find_coordinator(application_id)
     try:
         if coordinator is None:
-            return _left(application_id)
+            return _left(application_id, leave)
         return _drained(application_id, coordinator, timeout_s, leave)
     finally:
         end_actors(application_id, coordinator)
@@ -162,7 +162,7 @@ def _drained(application_id: str, coordinator: Any, timeout_s: float, leave: boo
         except ActorUnavailableError:
             time.sleep(_AGAIN_S)  # it is being restarted, and stopping is idempotent
         except RayActorError:
-            return _left(application_id)
+            return _left(application_id, leave)
         else:
             if leave:
                 _leave_group(application_id, coordinator)
@@ -183,19 +183,26 @@ def _leave_group(application_id: str, coordinator: Any) -> None:
     except (GetTimeoutError, RayActorError) as error:
         failed = last_line(error) or f"no answer within {_LEAVE_S:.0f} s"
     if failed:
-        raise ApplicationStateError(
-            f"application {application_id!r} has stopped and committed, but not left its consumer group: {failed}. Its "
-            "static member leaves when consumer.session.timeout.ms (45 s by default) has passed"
-        )
+        raise _not_left(application_id, failed)
 
 
-def _left(application_id: str) -> ApplicationStatus:
-    """The status of an application without coordinator: it stopped if no actor is left, since these end first."""
+def _not_left(application_id: str, why: str) -> ApplicationStateError:
+    return ApplicationStateError(
+        f"application {application_id!r} has stopped and committed, but not left its consumer group: {why}. Its static "
+        "member leaves when consumer.session.timeout.ms (45 s by default) has passed"
+    )
+
+
+def _left(application_id: str, leave: bool) -> ApplicationStatus:
+    """The status of an application without coordinator: it stopped if no actor is left, since these end first. Without
+    a coordinator nobody can ``leave`` the group, which is then an error."""
     if StreamActorHandle.find(application_id):
         raise ApplicationStateError(
             f"the coordinator of application {application_id!r} was ended by force while its actors worked; these are "
             "ended too: what they did since the last commit is done again at the next start"
         )
+    if leave:
+        raise _not_left(application_id, "its coordinator had ended before")
     return ApplicationStatus(application_id, ApplicationState.NOT_RUNNING, 0, (), {})
 
 

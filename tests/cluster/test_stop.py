@@ -64,13 +64,13 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.setattr(control, "end_actors", lambda application_id, _: ended.append(application_id))
     monkeypatch.setattr(control, "_AGAIN_S", 0)
 
-    def stop_with(coordinator: Coordinator | None, actors: int = 0) -> ApplicationStatus | None:
+    def stop_with(coordinator: Coordinator | None, actors: int = 0, leave: bool = False) -> ApplicationStatus | None:
         monkeypatch.setattr(control, "find_coordinator", lambda application_id: coordinator)
         monkeypatch.setattr(
             "penstock.cluster.client.control.StreamActorHandle.find", lambda application_id: [object()] * actors
         )
         try:
-            return control.stop_application("app", 5)
+            return control.stop_application("app", 5, leave)
         finally:
             assert ended == ["app"]
             assert coordinator is None or coordinator.noted == [("stop", "asked")]
@@ -134,6 +134,15 @@ def test_the_last_status_is_what_the_coordinator_answers(stop: Callable[..., Any
 
 def test_only_a_timeout_is_reported_as_one(stop: Callable[..., Any]) -> None:
     assert stop(Coordinator(GetTimeoutError())) is None
+
+
+@pytest.mark.parametrize("coordinator", [None, Coordinator(ActorDiedError())])
+def test_a_group_that_nobody_was_left_to_leave_is_an_error(
+    coordinator: Coordinator | None, stop: Callable[..., Any]
+) -> None:
+    # Kafka Streams in Java ends in ERROR if it starts now.
+    with pytest.raises(ApplicationStateError, match="not left its consumer group: its coordinator had ended before"):
+        stop(coordinator, leave=True)
 
 
 def test_a_coordinator_that_is_gone_with_all_actors_was_stopped_by_another_command(stop: Callable[..., Any]) -> None:
