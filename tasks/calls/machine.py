@@ -332,7 +332,10 @@ class CallMachine:
     def _pause_ms(self, element: Element, error: Exception) -> float:
         retry = self._retry
         assert retry is not None
-        pause_ms = min(retry.backoff_ms * retry.factor ** (element.tries - 1), retry.max_backoff_ms)
+        try:
+            pause_ms = min(retry.backoff_ms * retry.factor ** (element.tries - 1), retry.max_backoff_ms)
+        except OverflowError:  # after a thousand tries
+            pause_ms = retry.max_backoff_ms if retry.backoff_ms else 0
         # Not random: a simulation must have the same result each time.
         drawn = murmur2(f"{element.offset} {element.lineage} {element.tries}".encode()) % 1000 / 1000
         return max(pause_ms * (1 - drawn / 5), retry_after_ms(error))

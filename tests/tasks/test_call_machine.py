@@ -156,6 +156,15 @@ def test_pauses_grow_and_are_those_that_the_service_asks_for() -> None:
     assert due[2] >= 2500
 
 
+def test_a_call_may_be_tried_for_days() -> None:
+    service = Service(ps.Calls(timeout_ms=10**9, retry=ps.Retry(tries=100_000, backoff_ms=1, max_backoff_ms=50)))
+    element = service.submit()
+    for _ in range(1_100):  # 2.0 ** 1024 is no float
+        service.answer(element, OSError("away"))
+        service.tick(50)
+    assert service.running == [element]
+
+
 def test_a_rate_spreads_calls_over_time() -> None:
     service = Service(ps.Calls(max_rate=10))
     for _ in range(5):
