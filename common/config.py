@@ -299,6 +299,11 @@ class StreamsConfig(BaseModel):
         """``statestore.memory.max.bytes``, or its default if that is None."""
         return self.statestore_memory_max_bytes or max(5 * self.statestore_cache_max_bytes, 48 << 20)
 
+    @property
+    def exception_handlers(self) -> tuple[object, ...]:
+        """The handlers that decide about bad records and bad results."""
+        return tuple(getattr(self, name) for name in _HANDLERS)
+
     def entries(self) -> dict[str, Any]:
         """Returns every key with its value, including defaults."""
         own = {field.alias: getattr(self, name) for name, field in type(self).model_fields.items() if name != "clients"}
@@ -336,9 +341,7 @@ class StreamsConfig(BaseModel):
 
     @field_validator(
         "default_timestamp_extractor",
-        "deserialization_exception_handler",
-        "processing_exception_handler",
-        "production_exception_handler",
+        *_HANDLERS,
     )
     @classmethod
     def _require_instances(cls, value: object, info: ValidationInfo) -> object:

@@ -23,7 +23,7 @@ from penstock.common.measures import LATENCY_BOUNDS_MS, Distribution, Sent
 from penstock.common.records import RecordBatch
 from penstock.kafka.fetcher import Event
 from penstock.kafka.contracts import RefusedRecord
-from penstock.kafka.refusals import check_headers, late, not_bytes
+from penstock.kafka.refusals import OF_RECORD, check_headers, late, not_bytes
 
 cdef enum:
     SENT_NOW = -1  # as in penstock.common.records
@@ -109,9 +109,20 @@ cdef char *_copied(const void *data, size_t size) noexcept nogil:
     return copy
 
 
+cdef int64_t[32] _of_record  # the codes of OF_RECORD, for a callback that knows no Python
+cdef int _of_record_count = 0
+assert len(OF_RECORD) <= 32
+for _code in OF_RECORD:
+    _of_record[_of_record_count] = _code
+    _of_record_count += 1
+
+
 cdef bint _is_of_record(int64_t code) noexcept nogil:
-    """True for the codes of ``OF_RECORD`` in ``refusals.py``."""
-    return code == 2 or code == 4 or code == 10 or code == 18 or code == 32 or code == 44 or code == 87
+    cdef int each
+    for each in range(_of_record_count):
+        if _of_record[each] == code:
+            return True
+    return False
 
 
 cdef void _keep_refused(const rd_kafka_message_t *message, Refused **first) noexcept nogil:

@@ -83,7 +83,7 @@ OF_RECORD = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_MSG,
      KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_TIMESTAMP, KafkaError.POLICY_VIOLATION, KafkaError.INVALID_RECORD}
 )  # fmt: skip
-"""Errors of a record that is at fault itself. The binding has the same list."""
+"""Errors of a record that is at fault itself."""
 _BESIDE_ANOTHER = KafkaError._INVALID_DIFFERENT_RECORD
 """Error of a record in whose batch another one is at fault."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})

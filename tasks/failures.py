@@ -65,12 +65,7 @@ def is_explained(error: Exception) -> bool:
 
 def has_own_handlers(config: StreamsConfig) -> bool:
     """Returns True if a handler is the program's own, so that it may write to any topic."""
-    handlers = (
-        config.deserialization_exception_handler,
-        config.processing_exception_handler,
-        config.production_exception_handler,
-    )
-    return any(type(each) not in _BUILT_IN for each in handlers)
+    return any(type(each) not in _BUILT_IN for each in config.exception_handlers)
 
 
 def reads_source_bytes(config: StreamsConfig) -> bool:
