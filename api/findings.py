@@ -16,7 +16,7 @@ from penstock.cluster.read_side import (
 )
 from penstock.cluster.watchers.found_partitioners import parted_topics
 from penstock.common.ids import TaskId
-from penstock.common.metric_names import TASK, THREAD
+from penstock.common.metric_names import NODE, TASK, THREAD
 from penstock.common.shown import counted, seconds_text
 
 BEHIND_S = 10.0
@@ -140,6 +140,22 @@ def _behind(status: ApplicationStatus) -> Iterator[Finding]:
     yield Finding(Level.WARNING, sentence)
 
 
+def _calls_of(task: TaskStatus) -> str | None:
+    """Returns the sentence about the calls out for which ``task`` waits; None if it waits for none."""
+    at_work: dict[str, float] = {}
+    for key, value in task.measured.items():
+        if key[0] == NODE and (found := _number(value)):
+            operator = str(key[-1])
+            if key[1] == "calls-breaker-state":
+                return f"the circuit breaker of {operator} is open, because its calls fail (docs/CALLS.md)"
+            if key[1] in ("calls-in-flight", "calls-waiting"):
+                at_work[operator] = at_work.get(operator, 0.0) + found
+    if not at_work:
+        return None
+    operator, number = max(at_work.items(), key=lambda each: each[1])
+    return f"{number:,.0f} records wait for calls of {operator}: look at the service that it calls (docs/CALLS.md)"
+
+
 def _why_behind(status: ApplicationStatus, actor: ActorStatus, task: TaskStatus) -> str:
     """Returns the reason that the measurements suggest, and the remedy."""
     name, busy = actor.actor_id, share_of(actor)
@@ -148,6 +164,8 @@ def _why_behind(status: ApplicationStatus, actor: ActorStatus, task: TaskStatus)
     committing = _number(actor.measured.get((THREAD, "commit-ratio"))) or 0.0
     if committing >= _COMMITTING:
         return f"records of {name} wait for commits {committing:.0%} of the time (commit.interval.ms)"
+    if busy < BUSY and (calls := _calls_of(task)) is not None:
+        return f"{name}, which has task {task.task_id}, is busy only {busy:.0%}: {calls}"
     if busy < BUSY:
         waits = "waits for a broker, the coordinator or stores" if actor.waits else "its broker delivers slowly, or "
         if not actor.waits:

@@ -20,7 +20,7 @@ from penstock.cluster.read_side import (
     StuckTask,
 )
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.common.metric_names import TASK, THREAD
+from penstock.common.metric_names import NODE, TASK, THREAD
 
 
 def task(number: int, lag: int = 0, behind_s: float | None = 0.0, busy: float = 0.1, **more: Any) -> TaskStatus:
@@ -75,6 +75,28 @@ def test_a_task_is_behind_because_its_actor_has_too_much_to_do() -> None:
         (actor("one", task(0, 5, 20.0), measured={(THREAD, "commit-ratio"): 0.4}), "wait for commits 40% of the time"),
         (actor("one", task(0, 5, 20.0), waits=True), "is busy only 20%: waits for a broker"),
         (actor("one", task(0, 5, 20.0)), "is busy only 20%: its broker delivers slowly"),
+        (
+            actor(
+                "one",
+                task(0, 5, 20.0, measured={(NODE, "calls-in-flight", "ask"): 2, (NODE, "calls-waiting", "ask"): 3}),
+            ),
+            "is busy only 20%: 5 records wait for calls of ask",
+        ),
+        (
+            actor(
+                "one",
+                task(
+                    0, 5, 20.0, measured={(NODE, "calls-in-flight", "ask"): 1, (NODE, "calls-breaker-state", "ask"): 2}
+                ),
+            ),
+            "the circuit breaker of ask is open, because its calls fail",
+        ),
+        (
+            actor(
+                "one", task(0, 5, 20.0, measured={(NODE, "calls-in-flight", "ask"): 0, (NODE, "calls-total", "ask"): 9})
+            ),
+            "is busy only 20%: its broker delivers slowly",
+        ),
         (replace(actor("one", task(0, 5, 20.0)), measured={}), "task 0_0 on one has 5 records to read"),
     ],
 )
