@@ -25,8 +25,8 @@ from penstock.common.shown import shown_with_type
 from penstock.common.typed_json import classes_of, name_of, parts_of, written_number
 from penstock.registry.avro_defaults import decode_defaults
 from penstock.registry.avro_evolution import conflicts
-from penstock.registry.avro_logical import with_logical_types_of
 from penstock.registry.avro_nesting import check_arrays, check_depth, codec, has_ints, is_recursive
+from penstock.registry.avro_resolution import resolved
 from penstock.registry.avro_types import KEPT, schema_of
 from penstock.registry.contracts import HEAD_BYTES, Format, Reference, RegisteredSchema, Schema
 from penstock.registry.evolution import referred_texts
@@ -103,7 +103,7 @@ class AvroFormat(Format):
             if _compared(own.schema) == _compared(parsed.schema):
                 own = None  # reads twice as fast
             else:
-                schema = with_logical_types_of(own.schema, parsed.schema, own.named, parsed.named)
+                schema = resolved(own.schema, parsed.schema, own.named, parsed.named)
                 parsed = parsed._replace(schema=schema)
         reading = _Reading(parsed, own, "; ".join(found))
         if self.kind is not None:

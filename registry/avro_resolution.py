@@ -1,4 +1,5 @@
-"""Logical types of a record that is read by another schema: those of the reader hold, as in Java."""
+"""Records that are read by another schema, as Java reads them: the reader's logical types hold, and of a union the type
+that is equal."""
 
 from __future__ import annotations
 
@@ -6,14 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 Named = Mapping[str, Any]
+_WIDER = ("int", "long", "float", "double")
 _PROMOTED = frozenset({"int", "long", "float", "string", "bytes"})
 """The types that may be read as another one, which then has no logical type."""
 
 
-def with_logical_types_of(reader: Any, writer: Any, readers: Named, writers: Named) -> Any:
-    """Returns the parsed schema ``writer``, whose records are changed in place. fastavro reads a value as the writer's
-    logical type: so one that ``reader`` does not have is left out, and one that only ``reader`` has is added. If both
-    have one, it is the writer's that says what the number means."""
+def resolved(reader: Any, writer: Any, readers: Named, writers: Named) -> Any:
+    """Returns the parsed schema ``writer``. Its records, and the unions of ``reader``, are changed in place.
+
+    fastavro reads a value as the writer's logical type. So one that ``reader`` does not have is left out, and one that
+    only ``reader`` has is added. If both have one, the writer's remains: it says what the number means.
+    """
     return _Alignment(readers, writers).aligned(reader, writer)
 
 
@@ -28,6 +32,7 @@ class _Alignment:
             return [self.aligned(reader, each) for each in writer]
         kind = self._kind(writer, self._writers)
         if isinstance(reader, list):
+            reader.sort(key=lambda each: self._rank(each, kind))
             same = [each for each in reader if self._kind(each, self._readers) == kind]
             if len(same) > 1:
                 return writer
@@ -51,6 +56,11 @@ class _Alignment:
         for field in writer["fields"]:
             if field["name"] in fields:
                 field["type"] = self.aligned(fields[field["name"]]["type"], field["type"])
+
+    def _rank(self, each: Any, written: str) -> int:
+        """Orders the types of a union, of which fastavro takes the first that can hold what was ``written``."""
+        kind = self._kind(each, self._readers)
+        return _WIDER.index(kind) if kind in _WIDER else int(kind != written)
 
     @staticmethod
     def _with_logical_type(reader: Any, writer: Any, kind: str) -> Any:

@@ -1,4 +1,4 @@
-"""Fields of which the writer's schema and the reader's have other logical types: the reader's holds, as in Java."""
+"""Avro records that a program reads by a schema of its own: logical types and unions, as in Java."""
 
 from __future__ import annotations
 
@@ -58,6 +58,21 @@ class Event:
 @dataclass
 class Timed:
     at: datetime
+
+
+@pytest.mark.parametrize(
+    ("writer", "value", "reader"),
+    [
+        ("long", (1 << 60) + 1, ["null", "double", "long"]),  # as a double it would be another number
+        (["null", "int"], 1, ["double", "int", "null"]),
+        ("bytes", b"a", ["string", "bytes"]),
+        (["null", "string"], "a", ["null", "bytes", "string"]),
+    ],
+)
+def test_of_a_union_the_equal_type_is_taken(writer: Any, value: Any, reader: Any, config: Config) -> None:
+    found = reread(writer, value, ps.Serdes.avro(schema=schema(reader)), config)
+    assert found == {"at": value}
+    assert type(found["at"]) is type(value)
 
 
 def test_a_type_with_a_number_reads_times_of_another_program(config: Config) -> None:
