@@ -26,6 +26,7 @@ from penstock.common.typed_json import classes_of, name_of, parts_of, written_nu
 from penstock.registry.avro_defaults import decode_defaults
 from penstock.registry.avro_evolution import conflicts
 from penstock.registry.avro_nesting import check_arrays, check_depth, codec, has_ints, is_recursive
+from penstock.registry.avro_resolution import resolved
 from penstock.registry.avro_types import KEPT, schema_of
 from penstock.registry.contracts import HEAD_BYTES, Format, Reference, RegisteredSchema, Schema
 from penstock.registry.evolution import referred_texts
@@ -101,6 +102,9 @@ class AvroFormat(Format):
             parsed = parsed if parsed.top or not own.top else _parsed(writer.text, texts, top=True)
             if _compared(own.schema) == _compared(parsed.schema):
                 own = None  # reads twice as fast
+            else:
+                schema = resolved(own.schema, parsed.schema, own.named, parsed.named)
+                parsed = parsed._replace(schema=schema)
         reading = _Reading(parsed, own, "; ".join(found))
         if self.kind is not None:
             return _typed_reader(reading, self.kind)
@@ -140,6 +144,7 @@ class _Parsed(NamedTuple):
     """
 
     schema: Any
+    named: Mapping[str, Any]
     top: bool
     recursive: bool
     has_ints: bool
@@ -163,7 +168,7 @@ def _parsed(text: str, referred: Iterable[str] = (), top: bool = False) -> _Pars
     except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, RecursionError) as error:
         raise SerializationError(f"the registry's schema is no Avro schema: {type(error).__name__}: {error}") from error
     check_arrays(schema, named)
-    return _Parsed(schema, top, is_recursive(named), has_ints(schema, named), shared)
+    return _Parsed(schema, named, top, is_recursive(named), has_ints(schema, named), shared)
 
 
 def _compared(parsed: Any) -> Any:
