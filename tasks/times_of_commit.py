@@ -18,10 +18,13 @@ def times_of_commit(program: TaskProgram, offsets: Mapping[TopicPartition, Commi
     do not count, nor do operators that only look into a store. But rows with a TTL expire by the time of all topics
     that the task reads.
     """
-    found = [decode_remembered(offset.metadata) for offset in offsets.values()]
+    found = [decode_remembered(each.metadata) for each in offsets.values() if each.offset > 0 and each.metadata]
 
     def remembered(name: str) -> int:
-        return max([each.get(written, -1) for each in found for written in (name, short_name(name))], default=-1)
+        times = [max(each.get(name, -1), each.get(short_name(name), -1)) for each in found]
+        # penstock writes a time into the metadata of each partition. If one lacks it, Kafka Streams has continued in
+        # that partition: the time that others still have is older than the commit.
+        return -1 if -1 in times else max(times, default=-1)
 
     partitions = {tp: decode_partition_time(offset.metadata) for tp, offset in offsets.items()}
     seen: dict[str, int] = {}

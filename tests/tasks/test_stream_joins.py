@@ -9,6 +9,8 @@ import pytest
 
 import penstock as ps
 from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.tasks.offsets import encode_partition_time
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.tasks.bench import STRINGS, Bench, Resume, Sent, changelog
 
@@ -156,6 +158,24 @@ def test_a_record_without_a_match_waits_for_its_window_and_the_grace_period_to_c
     sent = bench.feed("right", ("other", "b", 116, headers))
     assert out(sent) == [("k", "a+None", 100)]
     assert [each.headers for each in sent if each.topic == "out"] == [headers]
+
+
+def test_what_kafka_streams_has_emitted_after_a_commit_of_penstock_does_not_wait_again() -> None:
+    windows = ps.JoinWindows.of_time_difference_and_grace(10, 5)
+    bench = Bench(joined("left_join", windows))
+    sent = bench.feed("left", ("k", "a", 100))
+    bench.commit()
+    (waiting,) = (each for each in sent if "OUTERSHARED" in each.topic)
+    # Kafka Streams continues: it emits the record when one at 116 comes, and commits that in the other partition alone.
+    emitted = CommittedOffset(1, encode_partition_time(116))
+    offsets = {**bench.task.offsets(), TopicPartition("right", 0): emitted}
+    again = Bench(joined("left_join", windows), start=False)
+    again.state_manager.continue_from(offsets)
+    store = next(name for name in again.program.stores if changelog(name) == waiting.topic)
+    again.state_manager.restore(store, [waiting.key] * 2, [waiting.value, None], [100, 116], 2)
+    again.task.resume(offsets)
+    again.task.init(0)
+    assert out(again.feed("right", ("other", "b", 200), offset=1)) == []
 
 
 def test_one_that_comes_after_its_window_has_closed_is_given_at_once() -> None:
