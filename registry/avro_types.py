@@ -75,8 +75,10 @@ class _Writer:
         raise self._unusable(f"there is no Avro form for {type(part).__name__.removesuffix('Type')}")
 
     def _union(self, parts: tuple[types.Type, ...]) -> Any:
-        # null first: then the default of an optional field may be null.
-        return [self.schema(part) for part in sorted(parts, key=lambda part: not isinstance(part, types.NoneType))]
+        # null first: then the default of an optional field may be null. float last: fastavro writes a value as the
+        # first type that can hold it, and a large int would become another number.
+        places: dict[type, int] = {types.NoneType: -1, types.FloatType: 1}
+        return [self.schema(part) for part in sorted(parts, key=lambda part: places.get(type(part), 0))]
 
     def _enum(self, cls: type[Enum]) -> Any:
         values = [each.value for each in cls]
@@ -109,7 +111,7 @@ class _Writer:
         kind = made["type"]
         if isinstance(kind, list) and default is not None:  # the default of a union is one of its first type
             made["type"] = sorted(kind, key=lambda each: each == "null")
-            if len(kind) > 2:
+            if len(kind) > 2 or (isinstance(default, float) and kind[0] == "long"):
                 return made
         made["default"] = default
         return made

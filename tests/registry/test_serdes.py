@@ -186,6 +186,17 @@ def test_an_int_may_stand_for_a_float(config: Config) -> None:
     assert serde.deserialize(serde.serialize(Item("a", weight=2))).weight == 2.0
 
 
+def test_an_int_remains_one_where_a_float_may_stand_too(config: Config) -> None:
+    @dataclass
+    class Figure:
+        number: float | int = 1.5
+
+    serde = of(ps.Serdes.avro(Figure), config)
+    for number in ((1 << 60) + 1, 2, 2.0):
+        found = serde.deserialize(serde.serialize(Figure(number))).number
+        assert (found, type(found)) == (number, type(number))
+
+
 def test_a_time_without_a_zone_is_refused(config: Config) -> None:
     @dataclass
     class Event:
