@@ -24,7 +24,10 @@ penstock topic create payments payments-once
 penstock run examples.payments_once:app
 ```
 
-In a second terminal, send a record, and read the results. `--app` decodes them:
+In a second terminal, send a record, and read the results. `--app` decodes them. What comes from a table, such as a
+count, comes with a commit: every 30 s, and after twice that time if it went through a repartition topic
+([`commit.interval.ms`](CONFIGURATION.md)). Some examples use the same names of topics, such as `orders`, for records of
+another format: delete these topics (`penstock topic delete`) before you run the next one.
 
 ```sh
 echo 'ada={"request":"r-1","cents":500}' | penstock topic send payments --key-separator = --value json
