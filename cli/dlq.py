@@ -21,7 +21,7 @@ from penstock.cli.dlq_reading import Letters, all_letters, partitions_of
 from penstock.cli.dlq_replay import TRANSACTION_TIMEOUT_MS, Planned, Replayer, plan_replay
 from penstock.cli.dlq_show import SerdesOf, json_of, text_of
 from penstock.cli.dlq_summary import Cause, Counted, Summary
-from penstock.cli.output import AsJson, console, print_json
+from penstock.cli.output import AsJson, confirm, console, print_json
 from penstock.cli.step_progress import shown_progress
 from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.shown import counted
@@ -243,7 +243,7 @@ def replay(
             print_json({**planned.plan.body(), "written": 0})
         return
     if not yes:
-        typer.confirm(f"Write {counted(planned.plan.letters, 'record')}?", abort=True, err=as_json)
+        confirm(f"Write {counted(planned.plan.letters, 'record')}?", err=as_json)
     written = _carry_out(clients, planned, rate)
     if as_json:
         print_json({**planned.plan.body(), "written": written})

@@ -70,9 +70,9 @@ def _part(name: str, text: str) -> str:
 
 def shown_bytes(data: bytes | None) -> str:
     """Returns bytes as text: JSON over several lines, other text as it is, and bytes that are no text as hexadecimal
-    numbers."""
+    numbers. A null is ``(null)``, which is not the text ``null``."""
     if data is None:
-        return "null"
+        return "(null)"
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from penstock.api.encoding import to_json
 from penstock.api.findings import Level
+from penstock.common.errors import ConfigError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read")]
 LEVEL_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "red"}
@@ -47,3 +48,18 @@ def print_json(value: Any) -> None:
 def shown(value: Any) -> str:
     """Returns text unchanged, and any other object as the JSON that the HTTP API shows (None as ``null``)."""
     return value if isinstance(value, str) else to_json(value).decode()
+
+
+def confirm(question: str, err: bool = False) -> None:
+    """Ask on standard output, or standard error, and end the command unless the answer is yes.
+
+    Raises ConfigError if standard input ends without an answer, as in a job of a scheduler.
+    """
+    try:
+        agreed = typer.confirm(question, err=err)
+    except typer.Abort:
+        if sys.stdin.isatty():  # Ctrl-C, or Ctrl-D
+            raise
+        raise ConfigError("\nstandard input has no answer: give --yes to do this without a question") from None
+    if not agreed:
+        raise typer.Abort

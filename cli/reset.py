@@ -16,7 +16,7 @@ from rich.text import Text
 from penstock.cli import reset_target
 from penstock.cli.client_options import servers_option
 from penstock.cli.loading import load_application
-from penstock.cli.output import console
+from penstock.cli.output import confirm, console
 from penstock.cli.reset_plan import KafkaNow, OwnTopics, ResetPlan, Wanted, plan_reset
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, StreamsError
@@ -135,10 +135,7 @@ def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) 
         if yes:
             plan.refuse_unasked()
         else:
-            typer.confirm(
-                f"Reset application {it.application_id}? This cannot be undone. (Use --yes to skip this question.)",
-                abort=True,
-            )
+            confirm(f"Reset application {it.application_id}? This cannot be undone. (Use --yes to skip this question.)")
         if force:
             it.tools.free_static_members(it.application_id)
         elif members := it.tools.members(it.application_id):

@@ -80,8 +80,8 @@ def stores(
     store: Annotated[str | None, typer.Argument(metavar="[STORE]", help="Only this store")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show an application's stores, with kinds, actors, rows, bytes on disk, changelogs, and the lag of each
-    partition."""
+    """Show an application's stores, with kinds, actors, changelogs, bytes on disk, the lag of each partition, and the
+    approximate number of rows: until RocksDB merges its files, a row that was written twice may count twice."""
     from penstock.cluster.queries.queries import StateQueries
     from penstock.cluster.ray_cluster import connections
 
@@ -150,8 +150,8 @@ def _on_disk(measured: Measured, store: StoreMetadata) -> int | None:
 def _shown(found: list[StoreFound]) -> RenderableType:
     if not found:
         return "The application has no stores."
-    table = _table("Stores", "STORE", "KIND", "ROWS", "ON DISK", "WHERE", "CHANGELOG")
-    parts = _table("Partitions", "STORE", "TASK", "ACTOR", "STATE", "ROWS", "ON DISK", "LAG", "STANDBYS")
+    table = _table("Stores", "STORE", "KIND", "ROWS, ABOUT", "ON DISK", "WHERE", "CHANGELOG")
+    parts = _table("Partitions", "STORE", "TASK", "ACTOR", "STATE", "ROWS, ABOUT", "ON DISK", "LAG", "STANDBYS")
     for store in found:
         size = _size(store.bytes_on_disk) if store.persistent else "in memory"
         _row(table, store.name, store.kind, _count(store.rows), size, _where(store), store.changelog or "none")
@@ -173,7 +173,7 @@ def _where(store: StoreFound) -> str:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in ("ROWS", "ON DISK", "LAG") else "left")
+        table.add_column(column, justify="right" if column in ("ROWS, ABOUT", "ON DISK", "LAG") else "left")
     return table
 
 

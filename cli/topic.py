@@ -10,7 +10,7 @@ from rich.table import Table
 
 from penstock.cli import topic_read, topic_send
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at
-from penstock.cli.output import AsJson, console, print_json
+from penstock.cli.output import AsJson, confirm, console, print_json
 from penstock.cli.topic_options import TopicName, pair
 from penstock.common.errors import ConfigError
 from penstock.common.topics import NewTopic, has_internal_name
@@ -136,7 +136,7 @@ def delete(
     names = list(dict.fromkeys(topics))
     shown = ", ".join(f"{name} ({len(there.partitions(name))} partitions)" for name in names)
     if not yes:
-        typer.confirm(f"Delete {'topic' if len(names) == 1 else 'topics'} {shown} with all it holds?", abort=True)
+        confirm(f"Delete {'topic' if len(names) == 1 else 'topics'} {shown} with all it holds?")
     there.delete_topics(names)
     for name in names:
         typer.echo(f"Topic {name} is deleted")

@@ -33,6 +33,7 @@ _LIST_AGAIN_S = 0.5
 
 def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
     """Raise the StreamsErrors that a start would raise about the program, ``state.dir``, topics and clients."""
+    check_registry(spec.config)
     pickled_program(spec)
     # In another cluster the directory is on other machines.
     if not ray.is_initialized() and named_address() is None:
@@ -57,6 +58,17 @@ def warn_of_long_calls(topology: Topology, longest_ms: int) -> None:
             logger(__name__).warning(
                 what, operator=name, timeout_ms=operator.calls.timeout_ms, transaction_timeout_ms=longest_ms
             )
+
+
+def check_registry(config: StreamsConfig) -> None:
+    """Raise ConfigError for a schema registry in memory: each actor would have one of its own, and give other ids."""
+    url = str(config.serde_settings.get("schema.registry.url") or "")
+    if url.startswith("mock://"):
+        raise ConfigError(
+            f"schema.registry.url is {url!r}, a registry in the memory of each process: no other actor could read what "
+            "one has written, nor could it itself after a restart. Use it with TopologyTestDriver, and give a running "
+            "application the address of a registry, such as http://localhost:8081"
+        )
 
 
 def check_topics(spec: ApplicationSpec, admin: Admin) -> None:

@@ -150,7 +150,8 @@ def test_show_decodes_with_the_serdes_of_an_application(rig: Rig, monkeypatch: p
 @pytest.mark.parametrize(
     ("data", "shown"),
     [
-        (None, "null"),
+        (None, "(null)"),
+        (b"null", "null"),
         (b"", ""),
         ("größe".encode(), "größe"),
         (b"{broken", "{broken"),
@@ -179,6 +180,13 @@ def test_replay_shows_its_plan_and_asks(rig: Rig) -> None:
     assert run("replay", DLQ, text="y\n").endswith("Write 1 record? [y/N]: y\n1 record written\n")
     assert rig.values("orders") == [b"v"]
     assert "1 not replayed: they were replayed before" in run("replay", DLQ)
+
+
+def test_a_question_that_nobody_answers_names_the_option_that_skips_it(rig: Rig) -> None:
+    rig.put()
+    with pytest.raises(ConfigError, match="standard input has no answer: give --yes"):
+        run("replay", DLQ, text="")
+    assert rig.values("orders") == []
 
 
 def test_replay_writes_the_letters_at_given_places(rig: Rig) -> None:

@@ -85,6 +85,7 @@ def test_the_tables_show_stores_and_partitions() -> None:
     done = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["stores", "app"])
     assert done.exit_code == 0, done.output
     lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
+    assert " ".join(lines[1]) == "STORE KIND ROWS, ABOUT ON DISK WHERE CHANGELOG"
     assert lines[2] == ["countries", "key-value", "?", "?", "every", "actor", "countries"]
     assert lines[3][:6] == ["counts", "timestamped", "key-value", "2,000", "5.0", "MB"]
     assert lines[3][6:] == ["one,", "two", "app-counts-changelog"]

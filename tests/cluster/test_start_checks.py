@@ -76,6 +76,14 @@ def program(broker: str, tmp_path: Path, **entries: Any) -> ps.KafkaStreams:
     return ps.KafkaStreams(builder.build(), config)
 
 
+def test_a_registry_in_memory_is_for_tests_alone(tmp_path: Path) -> None:
+    app = program("127.0.0.1:1", tmp_path, **{"schema.registry.url": "mock://shop"})
+    with pytest.raises(
+        ConfigError, match=r"'mock://shop', a registry in the memory of each process: .* TopologyTestDriver"
+    ):
+        app.check()
+
+
 def test_a_program_that_can_start_passes(broker: str, tmp_path: Path) -> None:
     app = application(broker, tmp_path, **{"consumer.session.timeout.ms": 10_000, "topic.retention.bytes": -1})
     app.check()
