@@ -25,7 +25,7 @@ from penstock.common.shown import shown_with_type
 from penstock.common.typed_json import classes_of, name_of, parts_of, written_number
 from penstock.registry.avro_defaults import decode_defaults
 from penstock.registry.avro_evolution import conflicts
-from penstock.registry.avro_nesting import check_arrays, check_depth, codec, has_ints, is_recursive
+from penstock.registry.avro_nesting import check_arrays, check_depth, codec, has_ints, int_fields, is_recursive
 from penstock.registry.avro_resolution import resolved
 from penstock.registry.avro_types import KEPT, schema_of
 from penstock.registry.contracts import HEAD_BYTES, Format, Reference, RegisteredSchema, Schema
@@ -40,6 +40,7 @@ _FLAT = (
 )  # fmt: skip
 _KEPT = (types.BytesType, types.DateTimeType, types.DateType, types.TimeType, types.UUIDType, types.DecimalType)
 _TOP = "top"
+_INT_END = 1 << 31
 _REFUSED = (ValidationError, ValueError, TypeError, OverflowError, KeyError, AttributeError, RecursionError)
 """The errors of fastavro for a value that it cannot write."""
 _NOT_COMPARED = frozenset({"doc", "aliases", "default", "__fastavro_parsed__", "__named_schemas"})
@@ -292,14 +293,15 @@ def _typed_writer(parsed: _Parsed, head: bytes, kind: Any) -> Callable[[Any], by
                 known.add(seen)
         return made
 
-    def made_of(value: Any) -> Any:
-        if values is not None and type(value) is kind and tuple(map(type, values(value))) in known:
-            return value.__dict__
-        return checked(value)
+    ints = int_fields(schema)
 
     def carefully(value: Any) -> Any:
         """fastavro writes any number as an int, which takes four bytes: Java could not read it."""
-        made = {_TOP: made_of(value)} if parsed.top else made_of(value)
+        if ints and values is not None and type(value) is kind and tuple(map(type, values(value))) in known:
+            made = value.__dict__
+            if all(-_INT_END <= made[name] < _INT_END for name in ints):
+                return made
+        made = {_TOP: checked(value)} if parsed.top else checked(value)
         codec(parsed.recursive).validate(made, schema)
         return made
 

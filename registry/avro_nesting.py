@@ -77,6 +77,14 @@ def has_ints(schema: Any, named: Mapping[str, Any]) -> bool:
     return False
 
 
+def int_fields(schema: Any) -> list[str]:
+    """Returns the fields of a record that are such numbers; none if it has such numbers elsewhere, too."""
+    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    found = [each["name"] for each in fields if each["type"] == "int"]
+    others = [each["type"] for each in fields if each["type"] != "int"]
+    return [] if any(has_ints(each, {}) for each in others) else found
+
+
 def _names_in(schema: Any, named: Mapping[str, Any]) -> Iterator[str]:
     """Yields the named types that a type has within itself."""
     for each in _parts(schema):
