@@ -303,7 +303,6 @@ class CallMachine:
             self.answers.ended(element, now_ms, error is None)
             followers, element.followers = element.followers, None
             for follower in followers or ():
-                follower.tries = element.tries
                 self._end(follower, now_ms, result, error)
 
     def _leave(self, element: Element) -> Element:

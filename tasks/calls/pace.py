@@ -62,6 +62,6 @@ class CircuitBreaker:
     def failed(self, now_ms: float) -> None:
         """Count a failure."""
         self._failures += 1
-        if self.state is BreakerState.HALF_OPEN or self._failures >= self._settings.failures:
+        if self._failures >= self._settings.failures:
             self.state, self._probing = BreakerState.OPEN, False
             self._open_until_ms = now_ms + self._settings.open_ms

@@ -147,8 +147,6 @@ class TaskCalls:
         if gone and not self.holds_time:
             self.observe(self.time)
             self.after_emission()
-        if gone and self.limit is not None and not self.unfinished:
-            self._context.commit_requested = True
         self._carry_out(now_ms)
         return gone
 

@@ -102,6 +102,15 @@ def test_a_batch_that_gets_an_answer_ends_the_probe_of_the_breaker() -> None:
     assert service.gone == [first, *rest]
 
 
+def test_a_batch_that_succeeds_closes_the_breaker() -> None:
+    service = batches(calls=ps.Calls(max_in_flight=2, breaker=ps.Breaker(failures=1, open_ms=100)))
+    end(service, service.submit(), OSError("down"))
+    rest = [service.submit() for _ in range(2)]
+    service.tick(100)
+    end(service, rest[0], ["good"] * len(service.open[rest[0].number]))
+    assert service.machine.breaker_state.name == "CLOSED"
+
+
 def test_many_elements_of_failed_batches_may_run_out_of_time_together() -> None:
     most = 3000
     calls = ps.Calls(max_in_flight=1, timeout_ms=1000, retry=ps.Retry(tries=2, backoff_ms=500, factor=1))

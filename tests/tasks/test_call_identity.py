@@ -175,3 +175,20 @@ def test_an_error_of_penstock_that_a_call_raises_goes_to_the_handler_too() -> No
     calls.end("a")
     step(one)
     assert [str(caught.error) for caught in handler.caught] == ["the store is not there"]
+
+
+def test_a_retriable_error_of_a_call_takes_the_task_back_and_asks_no_handler() -> None:
+    handler = Resume()
+
+    def away(value: str) -> str:
+        raise ps.RetriableError("the registry does not answer")
+
+    one, calls = bench(
+        lambda stream: stream.map_values_async(away).to("out", OUT), {"processing.exception.handler": handler}
+    )
+    one.feed("in", ("k", "a", 0))
+    step(one)
+    calls.end("a")
+    with pytest.raises(ps.RetriableError):
+        step(one)
+    assert handler.caught == []
