@@ -44,7 +44,7 @@ def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
     if spec.config.clients:
         clients.try_out()
     check_checkpoints(spec.config)
-    if clients.exactly_once:
+    if spec.config.processing_guarantee == "exactly_once_v2":
         warn_of_long_calls(spec.topology, transaction_timeout_ms(clients.producer_overrides))
 
 
