@@ -170,7 +170,7 @@ def test_a_lost_disk_is_restored_from_the_checkpoint_and_the_tail_of_the_changel
     assert app.close()
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_an_actor_that_is_killed_while_it_downloads_leaves_nothing_that_is_taken_for_state(counting: Counting) -> None:
     app = counting.started()
     counting.send(range(KEYS))

@@ -25,7 +25,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
         yield it
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once_v2"])
 @pytest.mark.submission
 def test_work_resumes_by_itself_and_no_actor_ends(
     guarantee: str, kafka: Kafka, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None

@@ -18,6 +18,7 @@ import pytest
 
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
+from tests.tiers import sampled
 from tests.waiting import PATIENCE_S, eventually
 
 TIMES = 7
@@ -148,7 +149,7 @@ def commands(broker: str, topic_name: Callable[[str], str], tmp_path: Path) -> C
 
 
 @pytest.mark.submission
-@pytest.mark.parametrize("name", SENTENCES)
+@pytest.mark.parametrize("name", sampled(SENTENCES, every=len(SENTENCES)))
 def test_ctrl_c_ends_a_command_and_its_spark_with_one_message(commands: Commands, name: str) -> None:
     commands.interrupt(name, "workers run", 0.0)
 

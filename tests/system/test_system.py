@@ -28,7 +28,7 @@ def test_the_programs_are_those_of_kafka_streams(program: Program, driver: Drive
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize(
     ("program", "guarantee", "size"),
-    [(SMOKE, "at_least_once", SHORT), (RELATIONAL, "exactly_once_v2", SHORT), *LARGE],
+    [(SMOKE, "exactly_once_v2", SHORT), (RELATIONAL, "exactly_once_v2", SHORT), *LARGE],
     ids=lambda value: value.name if isinstance(value, Program) else value if isinstance(value, str) else None,
 )
 def test_kafka_streams_verifies_what_penstock_makes_of_its_input_while_it_is_killed(

@@ -70,7 +70,7 @@ def test_a_driver_that_is_killed_is_continued_by_the_next_run(rig: Rig, topic_na
     check_whole(rig, topics)
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_a_worker_that_is_killed_is_replaced_within_the_run(rig: Rig, topic_name: Callable[[str], str]) -> None:
     topics = filled(rig, topic_name)
     ended = run(rig, topics, "local[2,3]", "worker", WRITES, "1", "before")

@@ -127,7 +127,7 @@ def end(process: subprocess.Popen[str]) -> None:
         return
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_a_killed_driver_and_a_killed_worker_lose_and_double_nothing(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
