@@ -202,7 +202,7 @@ def test_a_cluster_that_cannot_be_asked_hides_no_application_of_another(disconne
     assert disconnected("app", foreign, RayCluster("h:2", ("app",))) == ["h:2"]
     with pytest.raises(ApplicationStateError, match=r"'app' does not run.*at h:2.*; the Ray cluster at h:1 asks"):
         disconnected("app", foreign, RayCluster("h:2", ("other",)))
-    with pytest.raises(ApplicationStateError, match=r"no application was found: .*h:1 asks for a token.*another user.*RAY_A"):
+    with pytest.raises(ApplicationStateError, match=r"no application was found: .*h:1 asks for a token.*RAY_A"):
         disconnected("app", foreign)
 
 
