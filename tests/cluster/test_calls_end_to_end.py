@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from penstock.common.serdes import bound
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.testing.whole_topics import whole
+from tests.registry.orders import Order, Priced, price
 from tests.registry.served import served
 from tests.waiting import PATIENCE_S, eventually
 
@@ -28,24 +28,12 @@ STRING = ps.Serdes.string()
 ORDERS = 300
 
 
-@dataclass(frozen=True)
-class Order:
-    item: str
-    count: int
-
-
-@dataclass(frozen=True)
-class Priced:
-    item: str
-    cents: int
-
-
 @ray.remote(max_restarts=-1, num_cpus=0)
 class Prices:
     """The service that is called out to. It has a process of its own, as a model on a GPU would."""
 
     async def price(self, order: Order) -> Priced:
-        return Priced(order.item, 10 * order.count)
+        return price(order)
 
 
 @pytest.fixture

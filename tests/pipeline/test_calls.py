@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.testing.whole_topics import whole
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.pipeline.rows import CONFIG, Row, host, output, process, run
+from tests.registry.orders import Order, Priced, price
 from tests.registry.served import served
 
 STRING = ps.Serdes.string()
@@ -122,21 +122,9 @@ def test_a_method_of_a_ray_actor_is_refused_before_spark_starts() -> None:
         stage_shapes(program, CONFIG, topics, counts)
 
 
-@dataclass(frozen=True)
-class Order:
-    item: str
-    count: int
-
-
-@dataclass(frozen=True)
-class Priced:
-    item: str
-    cents: int
-
-
-async def price(order: Order) -> Priced:
+async def price_later(order: Order) -> Priced:
     await asyncio.sleep(0)
-    return Priced(order.item, 10 * order.count)
+    return price(order)
 
 
 @pytest.fixture
@@ -166,7 +154,7 @@ def test_a_backfill_reads_and_writes_avro_and_calls_out(
     builder = ps.StreamsBuilder()
     (
         builder.stream(f"{name}-orders", ps.Consumed.with_(STRING, ps.Serdes.avro(Order)))
-        .map_values_async(price)
+        .map_values_async(price_later)
         .to(f"{name}-priced", ps.Produced.with_(STRING, ps.Serdes.avro(Priced)))
     )
     config = {
@@ -178,10 +166,10 @@ def test_a_backfill_reads_and_writes_avro_and_calls_out(
     app = ps.KafkaStreams(builder.build(), config)
     assert backfill(app.topology, app.config, "local[2]").read == {f"{name}-orders": 100}
     read = serde(Priced, f"{name}-priced").deserialize
-    priced = [
+    found = [
         read(value)
         for batch in whole(clients, [TopicPartition(f"{name}-priced", 0)])
         for value in batch.values
         if value
     ]
-    assert sorted(each.cents for each in priced) == [10 * number for number in range(100)]
+    assert sorted(each.cents for each in found) == [10 * number for number in range(100)]
