@@ -4,6 +4,7 @@ back."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 import structlog
 
 from penstock.actors.checkpoints.storage import CheckpointStorage
+from penstock.checkpoints.deletion import DeletionPlan, plan_deletion
+from penstock.checkpoints.limits import DELETION_DELAY_MS
+from penstock.checkpoints.listing import Listing
 from penstock.cluster.client.control import end_actors
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.client.start_checks import check_checkpoints
@@ -66,8 +70,9 @@ def test_checkpoints_are_taken_deleted_and_fetched_and_a_bucket_that_goes_stops_
     eventually(counting.has_committed, "the stream goes on")
     assert count(app, 0) == 4
     bucket.create()
-    counting.send(range(100))
-    eventually(counting.is_saved, "checkpoints are stored again")
+    for _ in range(2):
+        counting.send(range(100))
+        eventually(counting.is_saved, "checkpoints are stored again")
     eventually(lambda: checkpoint_error(app) is None, "the status has no error any more")
 
     assert app.close()
@@ -77,7 +82,7 @@ def test_checkpoints_are_taken_deleted_and_fetched_and_a_bucket_that_goes_stops_
     assert newest is not None
     app = counting.started()
     assert measured(app, "checkpoint-restored-bytes") == newest.size
-    assert [count(app, key) for key in (0, KEYS - 1)] == [5, 4]
+    assert [count(app, key) for key in (0, KEYS - 1)] == [6, 4]
     assert app.close()
 
 
@@ -99,13 +104,17 @@ def delete_all_but_the_newest(counting: Counting, monkeypatch: pytest.MonkeyPatc
     log: Any = structlog.get_logger()
     deletion = CheckpointDeletion(CheckpointStorage(counting.location, counting.id), log)
     with monkeypatch.context() as patched:
-        patched.setattr("penstock.checkpoints.deletion.DELETION_DELAY_MS", -1000)
+        patched.setattr("penstock.checkpoints.repository.plan_deletion", in_two_hours)
         for _ in range(2):  # manifests first, then their files
             deletion.delete_unneeded()
     kept = list(repository.newest_first("0_0"))
     assert [manifest.sequence for manifest in kept] == [manifest.sequence for manifest in whole[:2]]
     files = {file.object for manifest in kept for file in manifest.files.values()}
     assert _stored(counting) == files
+
+
+def in_two_hours(listing: Listing) -> DeletionPlan:
+    return plan_deletion(replace(listing, now_ms=listing.now_ms + 2 * DELETION_DELAY_MS))
 
 
 def _stored(counting: Counting) -> set[str]:
