@@ -37,6 +37,14 @@ class Prices:
 
 
 @pytest.fixture
+def prices(ray_cluster: None) -> Iterator[Any]:
+    actor: Any = Prices
+    handle = actor.remote()
+    yield handle
+    ray.kill(handle)
+
+
+@pytest.fixture
 def registry(request: pytest.FixtureRequest) -> Iterator[tuple[ps.MockSchemaRegistry, str]]:
     mock = ps.MockSchemaRegistry(request.node.nodeid)
     with served(mock) as url:
@@ -103,11 +111,9 @@ def priced(
 
 
 def test_orders_are_priced_once_though_the_pricing_actor_dies_and_the_registry_is_away_now_and_then(
-    priced: PricedOrders, registry: tuple[ps.MockSchemaRegistry, str]
+    priced: PricedOrders, prices: Any, registry: tuple[ps.MockSchemaRegistry, str]
 ) -> None:
     mock, _ = registry
-    actor: Any = Prices
-    prices = actor.remote()
     priced.send(range(ORDERS))
     with ExitStack() as away, priced.app(prices, **{"processing.guarantee": "exactly_once_v2"}) as app:
         with mock.outage():
