@@ -125,7 +125,7 @@ class StateQueries(ReadSide):
     ) -> list[StoreEntry | None]:
         where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
         wanted = _wanted(where, reading)
-        homes = [(await serdes.find_home(where, key)).within(wanted) for key in keys]
+        homes = await in_event_loop(lambda: [serdes.home_of(where, key).within(wanted) for key in keys])
 
         async def ask(task: TaskId, piece: tuple[bytes, ...]) -> Sequence[QueryRow]:
             return await self._ask_for_all_rows(StoreQuery(task, store, KeysQuery(piece), limit=len(piece)), reading)
@@ -163,7 +163,7 @@ class StateQueries(ReadSide):
             tasks = (await serdes.find_home(where, query.about)).within(_wanted(where, reading)).tasks
         parts = [TaskRange(partial(self._ask, reading=reading), replace(asked, task_id=task)) for task in tasks]
         rows, more = await first_rows(parts, limit, query.descending)
-        entries = tuple([await in_event_loop(partial(self._entry, store, serdes, row)) for row in rows])
+        entries = await in_event_loop(lambda: tuple(self._entry(store, serdes, row) for row in rows))
         return StoreEntries(entries, _encoded(rows[-1].key) if more else None)
 
     def _entry(self, store: str, serdes: KeySerdes, row: QueryRow) -> StoreEntry:

@@ -119,8 +119,8 @@ class TaskCalls:
     # ---- work ----
 
     def step(self, now_ms: float) -> int:
-        """Take the calls that have ended, let results go on, and begin others. Returns the number of elements that have
-        gone on or failed."""
+        """Take the calls that have ended, forward their results, and begin others. Returns the number of elements that
+        were forwarded or have failed."""
         self._finished += self.runner.finished()
         gone = self._take(now_ms)
         while self._finished:

@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.tasks.calls.equality import chain_of, digest, same_of
-from tests.tasks.bench import Resume
+from tests.tasks.bench import Bench, Resume
 from tests.tasks.test_calls import LONGS, OUT, STRINGS, bench, step
 
 
@@ -161,34 +161,30 @@ def test_after_a_crash_an_update_has_its_key_again_although_others_are_flushed_w
 # ---- errors of penstock in a call ----
 
 
-def test_an_error_of_penstock_that_a_call_raises_goes_to_the_handler_too() -> None:
+def ended_with(error: Exception) -> tuple[Bench, Resume]:
+    """Returns a task in which a call has ended with ``error``, and its handler."""
     handler = Resume()
 
-    def query(value: str) -> str:
-        raise ps.StreamsError("the store is not there")
+    def fail(value: str) -> str:
+        raise error
 
     one, calls = bench(
-        lambda stream: stream.map_values_async(query).to("out", OUT), {"processing.exception.handler": handler}
+        lambda stream: stream.map_values_async(fail).to("out", OUT), {"processing.exception.handler": handler}
     )
     one.feed("in", ("k", "a", 0))
     step(one)
     calls.end("a")
+    return one, handler
+
+
+def test_an_error_of_penstock_that_a_call_raises_goes_to_the_handler_too() -> None:
+    one, handler = ended_with(ps.StreamsError("the store is not there"))
     step(one)
     assert [str(caught.error) for caught in handler.caught] == ["the store is not there"]
 
 
 def test_a_retriable_error_of_a_call_takes_the_task_back_and_asks_no_handler() -> None:
-    handler = Resume()
-
-    def away(value: str) -> str:
-        raise ps.RetriableError("the registry does not answer")
-
-    one, calls = bench(
-        lambda stream: stream.map_values_async(away).to("out", OUT), {"processing.exception.handler": handler}
-    )
-    one.feed("in", ("k", "a", 0))
-    step(one)
-    calls.end("a")
+    one, handler = ended_with(ps.RetriableError("the registry does not answer"))
     with pytest.raises(ps.RetriableError):
         step(one)
     assert handler.caught == []
