@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from queue import SimpleQueue
 
 import pytest
 from pyspark import SparkConf, SparkContext
 
 from penstock.pipeline.spark import java_output
 from penstock.pipeline.spark.java_output import quiet_start
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S
 
 
 class Java:
@@ -33,15 +35,42 @@ def java(monkeypatch: pytest.MonkeyPatch) -> Iterator[Java]:
     made.output.close()
 
 
-def test_only_lines_behind_the_start_are_shown(java: Java, capfd: pytest.CaptureFixture[str]) -> None:
+class StandardError:
+    """Holds what is written, for other threads to wait for. (pytest's ``capfd`` loses what another thread writes while
+    it is read.)"""
+
+    def __init__(self) -> None:
+        self._written: SimpleQueue[str] = SimpleQueue()
+
+    @classmethod
+    def of(cls, monkeypatch: pytest.MonkeyPatch) -> StandardError:
+        """Takes the place of this process's in a test. (Between a fixture and its test, pytest sets its own again.)"""
+        made = cls()
+        monkeypatch.setattr(sys, "stderr", made)
+        return made
+
+    def write(self, text: str) -> None:
+        self._written.put(text)
+
+    def flush(self) -> None:
+        """There is nothing to flush."""
+
+    def next(self) -> str:
+        """Returns what is written next; waits for it."""
+        return self._written.get(timeout=PATIENCE_S)
+
+
+def test_only_lines_behind_the_start_are_shown(java: Java, monkeypatch: pytest.MonkeyPatch) -> None:
+    standard_error = StandardError.of(monkeypatch)
     with quiet_start(SparkConf(loadDefaults=False)):
         java.output.write(b'Setting Spark log level to "FATAL".\n')
-    assert capfd.readouterr().err == ""
     java.output.write(b"printed by a function\n")
-    assert shown(capfd) == "printed by a function\n"
+    assert standard_error.next() == "printed by a function\n"
 
 
-def test_all_lines_of_a_start_that_fails_are_shown(java: Java, capfd: pytest.CaptureFixture[str]) -> None:
+def test_all_lines_of_a_start_that_fails_are_shown(java: Java, monkeypatch: pytest.MonkeyPatch) -> None:
+    standard_error = StandardError.of(monkeypatch)
+
     def start() -> None:
         with quiet_start(SparkConf(loadDefaults=False)):
             java.output.write(b"no space left\n")
@@ -49,16 +78,4 @@ def test_all_lines_of_a_start_that_fails_are_shown(java: Java, capfd: pytest.Cap
 
     with pytest.raises(RuntimeError):
         start()
-    assert shown(capfd) == "WARN Utils: your hostname\nno space left\n"
-
-
-def shown(capfd: pytest.CaptureFixture[str]) -> str:
-    """Returns what standard error gets, once it gets something."""
-    read: list[str] = []
-
-    def something() -> bool:
-        read.append(capfd.readouterr().err)
-        return bool(read[-1])
-
-    eventually(something, "the line is passed on")
-    return "".join(read)
+    assert standard_error.next() == "WARN Utils: your hostname\nno space left\n"
