@@ -16,6 +16,8 @@ _SHARED = {"ray_cluster": WITH_RAY, "spark": "spark", "secured": "secured broker
 """Fixtures of a whole session that are costly to start, and the groups of the tests that share each."""
 OF_A_SUBMISSION = {"spark", "secured broker"}
 """Groups whose fixture takes 20 s or more to start: their tests are of the tier ``submission`` (``tests/tiers.py``)."""
+_PAGE = "tests/page/"
+"""Tests that share a browser and a server."""
 DISTURBED = "tests/cluster/test_ray_clusters.py"
 """Tests that look for the Ray clusters of the machine."""
 _PROGRAMS = ("tests/benchmarks/", "tests/chaos/", "tests/elastic/")
@@ -27,6 +29,8 @@ def group_of(nodeid: str, fixtures: Collection[str]) -> str | None:
         return RAYS_OF_THEIR_OWN
     if nodeid.startswith(DISTURBED):
         return WITH_RAY
+    if nodeid.startswith(_PAGE):
+        return "page"
     return next((group for fixture, group in _SHARED.items() if fixture in fixtures), None)
 
 

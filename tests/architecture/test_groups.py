@@ -17,6 +17,7 @@ STARTS_RAY = {"tests/own_ray.py", "tests/live/__main__.py"}
 def test_the_tests_with_ray_stay_together_as_do_those_of_programs_with_a_ray_of_their_own() -> None:
     assert group_of("tests/cluster/test_stop.py::test_one", ["broker", "ray_cluster"]) == WITH_RAY
     assert group_of("tests/chaos/test_kill.py::test_two", []) == RAYS_OF_THEIR_OWN
+    assert group_of("tests/page/test_browser.py::test_three", []) == "page"
     assert group_of("tests/tasks/test_ttl.py::TestRows::test_one[a::b]", ["broker"]) is None
 
 

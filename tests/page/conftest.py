@@ -1,0 +1,62 @@
+"""One browser and one server for all tests of the page, and a browser context for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.api.fake import FakeReadSide
+from tests.page.chromium import chromium
+from tests.page.server import PageServer, page_server
+from tests.page.watch import Watch
+
+PATIENCE_MS = 30_000
+"""Deadline of what a page is waited for: the machine may be busy with other tests."""
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """The browser. It ends with the last test of this folder: see :func:`tests.page.chromium.chromium`."""
+    expect.set_options(timeout=PATIENCE_MS)
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def shared_server() -> Iterator[PageServer]:
+    """A server without tokens, whose read side each test replaces."""
+    with page_server(FakeReadSide()) as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared_server: PageServer) -> PageServer:
+    """The server over a fresh read side."""
+    shared_server.side.__init__()  # type: ignore[misc]  # the server keeps the object
+    return shared_server
+
+
+@pytest.fixture
+def watch(server: PageServer) -> Iterator[Watch]:
+    """The complaints about the page: at the end of the test there must be none."""
+    watch = Watch(server.url)
+    yield watch
+    assert watch.unexpected() == []
+
+
+@pytest.fixture
+def context(browser: Browser, watch: Watch) -> Iterator[BrowserContext]:
+    """A fresh profile of the browser, watched."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    context.set_default_timeout(PATIENCE_MS)
+    watch.over(context)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """A tab."""
+    return context.new_page()
