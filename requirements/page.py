@@ -1,7 +1,7 @@
 """Builds and checks the page's sources in ``page/`` with Node, which the environment has as a Python package.
 
-``make page``, ``make check`` and a test call it. ``page/node_modules`` is installed when it is first needed, and again when
-``page/package-lock.json`` has changed. If two runs start at once, the second waits for the first.
+``make page``, ``make check`` and a test call it. ``page/node_modules`` is installed when it is first needed, and again
+when ``page/package-lock.json`` has changed. If two runs start at once, the second waits for the first.
 """
 
 from __future__ import annotations
