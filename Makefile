@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
+.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check page chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -39,11 +39,15 @@ test-long: environment jars  ## run all slow tests, for half an hour
 test-live: environment jars  ## play all parity cases live and by Spark, on four partitions, for hours; ONLY=windowed,cogroup plays some
 	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))
 
-check: environment  ## lint, format, types, style of texts
+check: environment  ## lint, format, types, style of texts, in Python and in the page's TypeScript; the page's unit tests
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
 	@$(RUN) -m tests.architecture.style
+	@$(RUN) requirements/page.py check
+
+page: environment  ## build the page of page/ into api/page/static/, which is committed
+	@$(RUN) requirements/page.py build
 
 wheel: environment  ## build the wheel of this machine's Python into dist/, with the compiled modules
 	@$(RUN) requirements/wheel.py
@@ -107,7 +111,7 @@ lock: environment  ## write requirements/*.txt again from pyproject.toml
 	@$(RUN) requirements/lock.py
 
 clean:  ## remove the environment and all caches of this folder
-	rm -rf .venv .venv.lock .editable .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build kafka/*.so common/*.so state/*/*.so tasks/operators/*.so
+	rm -rf .venv .venv.lock .editable .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build kafka/*.so common/*.so state/*/*.so tasks/operators/*.so page/node_modules .page.lock
 
 environment:
 	@$(if $(strip $(PYTHON)),,$(error penstock needs Python 3.11, 3.12 or 3.13; say where one is: make PYTHON=/path/to/python))

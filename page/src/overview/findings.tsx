@@ -1,0 +1,61 @@
+import { useComputed } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { moment } from "../common/numbers";
+import { visible } from "../common/text";
+import type { Finding, Level } from "../server/document";
+import { hashOf } from "../shell/route";
+import type { Session } from "../shell/session";
+import { VIEWS } from "../shell/views";
+
+const WORDS: Record<Level, string> = { ok: "Well", warning: "Warning", fault: "Fault" };
+
+/** What is wrong, the worst first, or that all is well. At most `most` sentences. */
+export function Findings({ session, most }: { session: Session; most: number }) {
+  const found = useComputed(() => session.document.sections.findings.entries()).value;
+  return (
+    <section class="findings" data-testid="findings" aria-label="Findings">
+      {found.slice(0, most).map(([id, finding]) => (
+        <Sentence key={id} finding={finding} />
+      ))}
+      {found.length > most ? (
+        <a class="more" href={hashOf("overview")}>
+          {found.length - most} more
+        </a>
+      ) : null}
+      <Announced found={found.map(([, finding]) => finding)} />
+    </section>
+  );
+}
+
+/** The worst finding for a screen reader: read out when another thing is wrong, and not with each new figure in it. */
+function Announced({ found }: { found: readonly Finding[] }) {
+  const worst = found[0];
+  const about = worst === undefined ? "" : `${worst.level} ${worst.view} ${worst.subject}`;
+  const text = useMemo(() => (worst === undefined ? "" : `${WORDS[worst.level]}: ${visible(worst.sentence)}`), [about]);
+  return (
+    <span class="unseen" aria-live="polite">
+      {text}
+    </span>
+  );
+}
+
+function Sentence({ finding }: { finding: Finding }) {
+  const view = VIEWS.find(({ name }) => name === finding.view);
+  const leads = view !== undefined && finding.level !== "ok" && (view.name !== "overview" || finding.subject !== null);
+  return (
+    <p class="finding" data-level={finding.level}>
+      <strong class="level">{WORDS[finding.level]}</strong>
+      <span class="sentence">{visible(finding.sentence)}</span>
+      {finding.since_ms === null ? null : (
+        <span class="since">
+          since <time dateTime={new Date(finding.since_ms).toISOString()}>{moment(finding.since_ms, Date.now())}</time>
+        </span>
+      )}
+      {leads ? (
+        <a class="way" href={hashOf(finding.view, finding.subject)}>
+          {finding.subject === null ? view.title : `${view.title}: ${visible(finding.subject, 60)}`}
+        </a>
+      ) : null}
+    </p>
+  );
+}

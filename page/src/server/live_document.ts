@@ -1,0 +1,78 @@
+import { batch, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import type { Changes, SectionName, Sections } from "./document";
+
+/** The rows of one section. A row keeps its signal, so a change redraws the parts that show that row, and no others. */
+export class Section<Row> {
+  private readonly rows = new Map<string, Signal<Row>>();
+  private readonly order = signal<readonly string[]>([]);
+
+  /** The ids in natural order: `1_9` before `1_10`. Changes if a row comes or goes. */
+  get ids(): ReadonlySignal<readonly string[]> {
+    return this.order;
+  }
+
+  /** The row's signal; undefined if there is no such row. */
+  row(id: string): ReadonlySignal<Row> | undefined {
+    return this.rows.get(id);
+  }
+
+  /** Returns all rows with their ids, in the order of `ids`. */
+  entries(): [string, Row][] {
+    return this.order.value.flatMap((id) => {
+      const row = this.rows.get(id);
+      return row === undefined ? [] : [[id, row.value] as [string, Row]];
+    });
+  }
+
+  /** Takes changed rows. `whole`: they are all rows there are. */
+  apply(changes: Readonly<Record<string, Row | null>>, whole: boolean): void {
+    let ordered = true;
+    const gone = whole ? [...this.rows.keys()].filter((id) => !Object.hasOwn(changes, id)) : [];
+    for (const id of gone) ordered = !this.rows.delete(id) && ordered;
+    for (const [id, row] of Object.entries(changes)) {
+      const known = this.rows.get(id);
+      if (row === null) ordered = !this.rows.delete(id) && ordered;
+      else if (known === undefined) {
+        this.rows.set(id, signal(row));
+        ordered = false;
+      } else if (JSON.stringify(known.peek()) !== JSON.stringify(row)) known.value = row;
+    }
+    if (!ordered) this.order.value = [...this.rows.keys()].sort(natural);
+  }
+}
+
+/** Compares ids as people do: numbers in them by their value. */
+export const natural: (one: string, other: string) => number = new Intl.Collator("en", { numeric: true }).compare;
+
+type SectionsOfDocument = { readonly [S in SectionName]: Section<Sections[S]> };
+
+/** The live document, as far as the server has sent it. */
+export class LiveDocument {
+  readonly sections: SectionsOfDocument = {
+    application: new Section(),
+    findings: new Section(),
+    tasks: new Section(),
+    actors: new Section(),
+    operators: new Section(),
+    topics: new Section(),
+    stores: new Section(),
+    rollout: new Section(),
+  };
+
+  /** True once the server has sent a whole document. */
+  readonly known = signal(false);
+
+  /** Takes a delta, or a whole document. Sections that the page does not know are left out. */
+  apply(changes: Changes, whole: boolean): void {
+    batch(() => {
+      for (const name of Object.keys(this.sections) as SectionName[]) this.applySection(name, changes[name], whole);
+      if (whole) this.known.value = true;
+    });
+  }
+
+  private applySection<S extends SectionName>(name: S, rows: Changes[S], whole: boolean): void {
+    if (rows === undefined && !whole) return;
+    const section: Section<Sections[S]> = this.sections[name];
+    section.apply((rows ?? {}) as Record<string, Sections[S] | null>, whole);
+  }
+}

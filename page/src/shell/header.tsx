@@ -1,0 +1,80 @@
+import { moment } from "../common/numbers";
+import { Foreign } from "../common/text";
+import type { Application } from "../server/document";
+import { token } from "../server/token";
+import type { Session } from "./session";
+import { chooseTheme, type Theme, theme } from "./theme";
+
+/** The application's name and state, the connection, and the choices that hold for all views. */
+export function Header({ session }: { session: Session }) {
+  const application = session.application;
+  return (
+    <header class="top">
+      <h1>
+        <span class="brand">penstock</span>
+        {application.value === undefined ? null : (
+          <>
+            {" "}
+            <Foreign class="application" text={application.value.application_id} />
+          </>
+        )}
+      </h1>
+      {application.value === undefined ? null : <State application={application.value} />}
+      <span class="grow" />
+      <ConnectionNote session={session} />
+      {token.value === "" ? null : (
+        <button type="button" class="plain" onClick={() => session.signIn("")}>
+          Forget token
+        </button>
+      )}
+      <ThemeChoice />
+    </header>
+  );
+}
+
+function State({ application }: { application: Application }) {
+  const state = application.paused ? "PAUSED" : application.state;
+  return (
+    <span class="state" data-state={state}>
+      {state.toLowerCase().replaceAll("_", " ")}
+      {application.generation > 1 ? <span class="quiet"> · version {application.generation}</span> : null}
+    </span>
+  );
+}
+
+function ConnectionNote({ session }: { session: Session }) {
+  const state = session.connection.value?.state.value ?? { name: "connecting" as const };
+  const live = state.name === "live";
+  const text = live
+    ? "live"
+    : state.name === "connecting"
+      ? "connecting"
+      : `not connected since ${moment(state.since_ms, Date.now())}`;
+  return (
+    <span
+      class="connection"
+      data-testid="connection"
+      data-state={state.name}
+      title={state.name === "waiting" ? state.reason : undefined}
+      role="status"
+    >
+      {text}
+    </span>
+  );
+}
+
+function ThemeChoice() {
+  const themes: readonly Theme[] = ["system", "light", "dark"];
+  return (
+    <label class="theme">
+      <span class="unseen">Theme</span>
+      <select value={theme.value} onChange={(event) => chooseTheme(event.currentTarget.value as Theme)}>
+        {themes.map((each) => (
+          <option key={each} value={each}>
+            {each}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

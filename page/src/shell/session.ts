@@ -1,0 +1,61 @@
+import { computed, signal } from "@preact/signals";
+import { Client, ProblemError, textOf } from "../server/client";
+import { Connection, waitBefore } from "../server/connection";
+import { LiveDocument } from "../server/live_document";
+import { tokenWanted, useToken } from "../server/token";
+
+interface Root {
+  version: string;
+  application?: string | null;
+}
+
+/** Everything that one opened page has: the client, the live document, and the connection that feeds it. */
+export class Session {
+  readonly client: Client;
+  readonly document = new LiveDocument();
+  readonly connection = signal<Connection | null>(null);
+  /** Reason for which the page knows no application yet; empty while it asks. */
+  readonly problem = signal("");
+  /** The application's path, `v1/applications/<id>/`, once it is known. */
+  readonly path = signal("");
+
+  /** The row of the application; undefined before the first document. */
+  readonly application = computed(() => this.document.sections.application.entries()[0]?.[1]);
+
+  constructor(base: string) {
+    this.client = new Client(base);
+  }
+
+  /** Learns which application runs here, and follows it. */
+  async start(): Promise<void> {
+    this.connection.value?.close();
+    const path = await this.ask();
+    if (path === null) return;
+    this.path.value = path;
+    const connection = new Connection(this.client, `${path}live`, this.document);
+    this.connection.value = connection;
+    await connection.run();
+  }
+
+  /** Starts again with another token. */
+  signIn(token: string): void {
+    useToken(token);
+    void this.start();
+  }
+
+  private async ask(): Promise<string | null> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        const root = await this.client.get<Root>("");
+        this.problem.value = "";
+        if (typeof root.application === "string") return `${root.application.replace(/^\//, "")}/`;
+        tokenWanted.value = true;
+        return null;
+      } catch (error) {
+        this.problem.value = textOf(error);
+        if (error instanceof ProblemError && error.status === 401) return null;
+      }
+      await new Promise((resolve) => setTimeout(resolve, waitBefore(tries, Math.random())));
+    }
+  }
+}

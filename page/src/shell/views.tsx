@@ -1,0 +1,23 @@
+import type { ComponentType } from "preact";
+import { Overview } from "../overview/overview";
+import type { Session } from "./session";
+
+/** The properties of each view. `subject` is the part of it that the address names. */
+export interface ViewProperties {
+  session: Session;
+  subject: string | null;
+}
+
+export interface View {
+  name: string;
+  title: string;
+  component: ComponentType<ViewProperties>;
+}
+
+/** All views that the page has, in the order of the navigation. The first is shown at first. */
+export const VIEWS: readonly [View, ...View[]] = [{ name: "overview", title: "Overview", component: Overview }];
+
+/** Returns the view of a name, or the first one: an address may be of a page of another version. */
+export function viewOf(name: string): View {
+  return VIEWS.find((view) => view.name === name) ?? VIEWS[0];
+}
