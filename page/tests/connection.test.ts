@@ -70,7 +70,7 @@ describe("the connection", () => {
       if (state.name === "waiting" && asked.length > 0) connection.close();
     });
     await connection.run();
-    expect(document.sections.topics.row("ü")?.value.records_in_per_s).toBe(7);
+    expect(document.sections.topics.value("ü")?.records_in_per_s).toBe(7);
     expect(states).toEqual(["connecting", "live", "waiting"]);
   });
 });

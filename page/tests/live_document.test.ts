@@ -23,12 +23,12 @@ describe("a section", () => {
     section.apply({ a: operator(0.1), b: operator(0.2) }, true);
     const drawn = { a: 0, b: 0, order: 0 };
     const counting = (what: keyof typeof drawn, read: () => unknown) => effect(() => counted(drawn, what, read));
-    counting("a", () => section.row("a")?.value);
-    counting("b", () => section.row("b")?.value);
+    counting("a", () => section.value("a"));
+    counting("b", () => section.value("b"));
     counting("order", () => section.ids.value);
     section.apply({ b: operator(0.9) }, false);
     expect(drawn).toEqual({ a: 1, b: 2, order: 1 });
-    expect(section.row("b")?.value.busy).toBe(0.9);
+    expect(section.value("b")?.busy).toBe(0.9);
   });
 
   it("redraws nothing for a whole document that is the same", () => {
@@ -47,7 +47,7 @@ describe("a section", () => {
     expect(section.ids.value).toEqual(["a", "c", "d"]);
     section.apply({ c: operator(1) }, true);
     expect(section.ids.value).toEqual(["c"]);
-    expect(section.row("a")).toBeUndefined();
+    expect(section.value("a")).toBeUndefined();
   });
 
   it("orders ids by the numbers in them", () => {
@@ -59,7 +59,7 @@ describe("a section", () => {
   it("takes ids that are names of an object's own members", () => {
     const section = new Section<Operator>();
     section.apply(JSON.parse('{"__proto__": {"subtopology": 3}, "constructor": {"subtopology": 4}}'), true);
-    expect(section.row("__proto__")?.value.subtopology).toBe(3);
+    expect(section.value("__proto__")?.subtopology).toBe(3);
     section.apply(JSON.parse('{"__proto__": null}'), false);
     expect(section.ids.value).toEqual(["constructor"]);
   });

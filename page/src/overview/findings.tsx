@@ -1,6 +1,6 @@
 import { useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { moment } from "../common/numbers";
+import { moment, seconds } from "../common/numbers";
 import { visible } from "../common/text";
 import type { Finding, Level } from "../server/document";
 import { hashOf } from "../shell/route";
@@ -12,16 +12,13 @@ const WORDS: Record<Level, string> = { ok: "Well", warning: "Warning", fault: "F
 /** What is wrong, the worst first, or that all is well. At most `most` sentences. */
 export function Findings({ session, most }: { session: Session; most: number }) {
   const found = useComputed(() => session.document.sections.findings.entries()).value;
+  // The server's clock, since it also gives the time of the finding.
+  const now = session.application.value?.at_ms ?? Date.now();
   return (
     <section class="findings" data-testid="findings" aria-label="Findings">
-      {found.slice(0, most).map(([id, finding]) => (
-        <Sentence key={id} finding={finding} />
+      {found.slice(0, most).map(([id, finding], index) => (
+        <Sentence key={id} finding={finding} now={now} more={index + 1 === most ? found.length - most : 0} />
       ))}
-      {found.length > most ? (
-        <a class="more" href={hashOf("overview")}>
-          {found.length - most} more
-        </a>
-      ) : null}
       <Announced found={found.map(([, finding]) => finding)} />
     </section>
   );
@@ -39,7 +36,7 @@ function Announced({ found }: { found: readonly Finding[] }) {
   );
 }
 
-function Sentence({ finding }: { finding: Finding }) {
+function Sentence({ finding, now, more }: { finding: Finding; now: number; more: number }) {
   const view = VIEWS.find(({ name }) => name === finding.view);
   const leads = view !== undefined && finding.level !== "ok" && (view.name !== "overview" || finding.subject !== null);
   return (
@@ -48,12 +45,18 @@ function Sentence({ finding }: { finding: Finding }) {
       <span class="sentence">{visible(finding.sentence)}</span>
       {finding.since_ms === null ? null : (
         <span class="since">
-          since <time dateTime={new Date(finding.since_ms).toISOString()}>{moment(finding.since_ms, Date.now())}</time>
+          since <time dateTime={new Date(finding.since_ms).toISOString()}>{moment(finding.since_ms, now)}</time>
+          {`, for ${seconds(Math.max(0, now - finding.since_ms) / 1000)}`}
         </span>
       )}
       {leads ? (
         <a class="way" href={hashOf(finding.view, finding.subject)}>
           {finding.subject === null ? view.title : `${view.title}: ${visible(finding.subject, 60)}`}
+        </a>
+      ) : null}
+      {more > 0 ? (
+        <a class="way" href={hashOf("overview")}>
+          {more} more
         </a>
       ) : null}
     </p>

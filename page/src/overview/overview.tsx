@@ -1,7 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { count, rate, seconds, UNKNOWN } from "../common/numbers";
+import { count, isKnown, rate, seconds, UNKNOWN } from "../common/numbers";
 import { Foreign } from "../common/text";
 import type { ViewProperties } from "../shell/views";
+import { Strip } from "../topology/strip";
 
 /** The totals of the application. The findings are above every view. */
 export function Overview({ session }: ViewProperties) {
@@ -11,7 +12,7 @@ export function Overview({ session }: ViewProperties) {
   const lag = application.lag_is_known ? count(application.lag) : `≥ ${count(application.lag)}`;
   return (
     <>
-      {application.error === null ? null : (
+      {!application.error ? null : (
         <pre class="error">
           <Foreign text={application.error} />
         </pre>
@@ -24,12 +25,14 @@ export function Overview({ session }: ViewProperties) {
           {seconds(application.behind_s)}
         </Total>
         <Total name="Lag" note="records that wait in source topics">
-          {application.lag === null ? UNKNOWN : lag}
+          {isKnown(application.lag) ? lag : UNKNOWN}
         </Total>
         <Total name="Tasks" note={`on ${count(actors)} stream actor${actors === 1 ? "" : "s"}`}>
           {count(application.task_count)}
         </Total>
       </dl>
+      <h3>Tasks by time behind</h3>
+      <Strip document={session.document} />
     </>
   );
 }

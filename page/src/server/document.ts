@@ -3,23 +3,24 @@
 export type Level = "ok" | "warning" | "fault";
 export type ViewName = "overview" | "topology" | "tasks" | "stores" | "time" | "slow" | "records" | "rollout";
 
+/** Before the coordinator has answered once, most of it is left out. */
 export interface Application {
   application_id: string;
-  state: string;
-  paused: boolean;
+  state?: string | null;
+  paused?: boolean;
   penstock_version: string;
-  at_ms: number;
+  at_ms?: number | null;
   /** Since when the coordinator gives no answer: all figures are from then. */
   silent_since_ms: number | null;
-  started_ms: number | null;
-  task_count: number;
-  records_per_s: number | null;
-  lag: number | null;
-  lag_is_known: boolean;
-  behind_s: number | null;
-  waiting: string | null;
-  error: string | null;
-  generation: number;
+  started_ms?: number | null;
+  task_count?: number;
+  records_per_s?: number | null;
+  lag?: number | null;
+  lag_is_known?: boolean;
+  behind_s?: number | null;
+  waiting?: string | null;
+  error?: string | null;
+  generation?: number;
   may_operate: boolean;
 }
 
@@ -40,7 +41,7 @@ export interface Restore {
 
 export interface Standby {
   actor_id: string;
-  node_id: string;
+  node_id: string | null;
   lag: number | null;
 }
 

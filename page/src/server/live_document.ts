@@ -11,9 +11,10 @@ export class Section<Row> {
     return this.order;
   }
 
-  /** The row's signal; undefined if there is no such row. */
-  row(id: string): ReadonlySignal<Row> | undefined {
-    return this.rows.get(id);
+  /** Returns a row; undefined if there is no such row. Who reads it also learns when the row comes or goes. */
+  value(id: string): Row | undefined {
+    void this.order.value;
+    return this.rows.get(id)?.value;
   }
 
   /** Returns all rows with their ids, in the order of `ids`. */

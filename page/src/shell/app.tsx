@@ -1,5 +1,6 @@
 import { useComputed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { moment } from "../common/numbers";
 import { Findings } from "../overview/findings";
 import { tokenWanted } from "../server/token";
 import { Header } from "./header";
@@ -42,9 +43,10 @@ function Content({ session }: { session: Session }) {
       <main id="main" tabIndex={-1}>
         {known.value ? (
           <>
+            <Silence session={session} />
             <Findings session={session} most={view.name === "overview" ? Number.POSITIVE_INFINITY : 1} />
             <section data-view={view.name} aria-labelledby="view-title">
-              <h2 id="view-title" class={view.name === "overview" ? "unseen" : ""}>
+              <h2 id="view-title" class="unseen">
                 {view.title}
               </h2>
               <view.component session={session} subject={subject} />
@@ -57,5 +59,25 @@ function Content({ session }: { session: Session }) {
         )}
       </main>
     </>
+  );
+}
+
+/** Says that all figures are old, while the coordinator or the server gives no new ones. */
+function Silence({ session }: { session: Session }) {
+  const silent = session.application.value?.silent_since_ms ?? null;
+  const connection = session.connection.value?.state.value;
+  const [who, since] =
+    connection?.name === "waiting"
+      ? ["The server", connection.since_ms]
+      : silent === null
+        ? ["", 0]
+        : ["The application's coordinator", silent];
+  return who === "" ? null : (
+    <p class="finding" data-level="fault" role="alert">
+      <strong class="level">Old figures</strong>
+      <span class="sentence">
+        {who} has not answered since {moment(since, Date.now())}. All figures are from then.
+      </span>
+    </p>
   );
 }

@@ -1,7 +1,7 @@
 import { moment } from "../common/numbers";
 import { Foreign } from "../common/text";
 import type { Application } from "../server/document";
-import { token } from "../server/token";
+import { token, tokenWanted } from "../server/token";
 import type { Session } from "./session";
 import { chooseTheme, type Theme, theme } from "./theme";
 
@@ -34,10 +34,12 @@ export function Header({ session }: { session: Session }) {
 
 function State({ application }: { application: Application }) {
   const state = application.paused ? "PAUSED" : application.state;
+  const generation = application.generation ?? 1;
+  if (!state) return null;
   return (
     <span class="state" data-state={state}>
       {state.toLowerCase().replaceAll("_", " ")}
-      {application.generation > 1 ? <span class="quiet"> · version {application.generation}</span> : null}
+      {generation > 1 ? <span class="quiet"> · version {generation}</span> : null}
     </span>
   );
 }
@@ -45,10 +47,11 @@ function State({ application }: { application: Application }) {
 function ConnectionNote({ session }: { session: Session }) {
   const state = session.connection.value?.state.value ?? { name: "connecting" as const };
   const live = state.name === "live";
+  const waits = tokenWanted.value ? "a token is needed" : "connecting";
   const text = live
     ? "live"
-    : state.name === "connecting"
-      ? "connecting"
+    : state.name === "connecting" || tokenWanted.value
+      ? waits
       : `not connected since ${moment(state.since_ms, Date.now())}`;
   return (
     <span

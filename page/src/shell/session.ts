@@ -3,6 +3,7 @@ import { Client, ProblemError, textOf } from "../server/client";
 import { Connection, waitBefore } from "../server/connection";
 import { LiveDocument } from "../server/live_document";
 import { tokenWanted, useToken } from "../server/token";
+import { TopologySource } from "../topology/topology_source";
 
 interface Root {
   version: string;
@@ -19,11 +20,14 @@ export class Session {
   /** The application's path, `v1/applications/<id>/`, once it is known. */
   readonly path = signal("");
 
+  readonly topology: TopologySource;
+
   /** The row of the application; undefined before the first document. */
   readonly application = computed(() => this.document.sections.application.entries()[0]?.[1]);
 
   constructor(base: string) {
     this.client = new Client(base);
+    this.topology = new TopologySource(this.client, () => this.path.peek());
   }
 
   /** Learns which application runs here, and follows it. */

@@ -1,5 +1,7 @@
 import type { ComponentType } from "preact";
 import { Overview } from "../overview/overview";
+import { Tasks } from "../tasks/tasks";
+import { Topology } from "../topology/topology";
 import type { Session } from "./session";
 
 /** The properties of each view. `subject` is the part of it that the address names. */
@@ -15,7 +17,11 @@ export interface View {
 }
 
 /** All views that the page has, in the order of the navigation. The first is shown at first. */
-export const VIEWS: readonly [View, ...View[]] = [{ name: "overview", title: "Overview", component: Overview }];
+export const VIEWS: readonly [View, ...View[]] = [
+  { name: "overview", title: "Overview", component: Overview },
+  { name: "topology", title: "Topology", component: Topology },
+  { name: "tasks", title: "Tasks", component: Tasks },
+];
 
 /** Returns the view of a name, or the first one: an address may be of a page of another version. */
 export function viewOf(name: string): View {

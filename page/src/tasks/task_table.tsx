@@ -1,0 +1,124 @@
+import { ShareBar } from "../common/bar";
+import { count, percent, rate, seconds } from "../common/numbers";
+import { Table } from "../common/table";
+import { Foreign } from "../common/text";
+import type { Restore, Task } from "../server/document";
+import { hashOf } from "../shell/route";
+import type { Session } from "../shell/session";
+import { restored } from "./order";
+
+const COLUMNS = [
+  { title: "Task" },
+  { title: "State" },
+  { title: "Actor" },
+  { title: "Node" },
+  { title: "Behind", right: true },
+  { title: "Lag", right: true },
+  { title: "Records", right: true },
+  { title: "Busy" },
+  { title: "Standbys" },
+] as const;
+
+/** The tasks of these ids, one a row. */
+export function TaskTable(properties: { session: Session; ids: readonly string[]; subject: string | null }) {
+  const { session, ids, subject } = properties;
+  return (
+    <Table caption="All tasks" columns={COLUMNS}>
+      {ids.length === 0 ? (
+        <tr>
+          <td colSpan={COLUMNS.length} class="quiet">
+            No task.
+          </td>
+        </tr>
+      ) : null}
+      {ids.map((id) => (
+        <TaskRow key={id} id={id} session={session} current={id === subject} />
+      ))}
+    </Table>
+  );
+}
+
+function TaskRow({ id, session, current }: { id: string; session: Session; current: boolean }) {
+  const task = session.document.sections.tasks.value(id);
+  if (task === undefined) return null;
+  return (
+    <tr aria-current={current ? "true" : undefined}>
+      <th scope="row">
+        <a href={hashOf("tasks", id)}>{id}</a>
+      </th>
+      <td class="reason">
+        <TaskState task={task} />
+      </td>
+      <td>
+        <ActorLink id={task.actor_id} />
+        {task.moving_to === null ? null : (
+          <span class="moving">
+            {" "}
+            moves to <ActorLink id={task.moving_to} />
+          </span>
+        )}
+      </td>
+      <td>{task.node_id === null ? "–" : <Foreign text={short(task.node_id)} />}</td>
+      <td class="right">{seconds(task.behind_s)}</td>
+      <td class="right">{count(task.lag)}</td>
+      <td class="right">{rate(task.records_per_s)}</td>
+      <td>
+        <ShareBar share={task.busy} />
+      </td>
+      <td>
+        {task.standbys.map((standby) => (
+          <div key={standby.actor_id}>
+            <ActorLink id={standby.actor_id} /> <span class="quiet">lacks {count(standby.lag)}</span>
+          </div>
+        ))}
+      </td>
+    </tr>
+  );
+}
+
+/** Returns the first digits of one of Ray's node ids, which are hex; other names whole. */
+export function short(node: string): string {
+  return /^[0-9a-f]{40,}$/.test(node) ? `${node.slice(0, 8)}…` : node;
+}
+
+/** The state in a word, a restore with its progress, and the reason if the task waits. */
+export function TaskState({ task }: { task: Task }) {
+  return (
+    <>
+      <span class="task-state" data-state={task.state}>
+        {task.state}
+      </span>
+      {task.restore === null ? null : <RestoreBar restore={task.restore} />}
+      {task.waits_for === null ? null : (
+        <>
+          {": "}
+          <Foreign class="quiet" text={task.waits_for} />
+        </>
+      )}
+    </>
+  );
+}
+
+function RestoreBar({ restore }: { restore: Restore }) {
+  const done = restored(restore);
+  return (
+    <span class="restore">
+      {done === null ? null : <progress aria-label="Restored" value={done} max={1} />}
+      <span>
+        {done === null ? `${count(restore.remaining)} records left` : percent(done)} · {rate(restore.records_per_s)}
+        {restore.seconds_left === null ? "" : ` · ${seconds(restore.seconds_left)} left`}
+      </span>
+    </span>
+  );
+}
+
+/** The way to an actor; a dash without one. */
+export function ActorLink({ id }: { id: string | null }) {
+  return id === null ? (
+    <>–</>
+  ) : (
+    <a href={hashOf("tasks", id)}>
+      <Foreign text={id} />
+    </a>
+  );
+}

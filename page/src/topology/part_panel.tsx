@@ -1,0 +1,138 @@
+import { ShareBar } from "../common/bar";
+import { bytes, count, isKnown, rate, short } from "../common/numbers";
+import { Fact, Facts, Panel } from "../common/panel";
+import { Foreign, visible } from "../common/text";
+import type { Topic } from "../server/document";
+import { hashOf } from "../shell/route";
+import type { Session } from "../shell/session";
+import { VIEWS } from "../shell/views";
+import type { Box, OperatorOfTopology, TopologyDocument, UserFunction } from "./document";
+import { isOperator, isTopic, nameOf, operatorsAt, partId, subtopologyOf } from "./parts";
+import { Strip } from "./strip";
+
+interface Properties {
+  box: Box;
+  topology: TopologyDocument;
+  session: Session;
+}
+
+/** One operator, store or topic of the picture: its figures, and the way to what belongs to it. */
+export function PartPanel({ box, topology, session, onClose }: Properties & { onClose: () => void }) {
+  const part = { box, topology, session };
+  return (
+    <Panel title={nameOf(box.id)} kind={box.title} onClose={onClose}>
+      {isOperator(box) ? <OperatorPart {...part} /> : isTopic(box) ? <TopicPart {...part} /> : <StorePart {...part} />}
+      {box.lane === null ? null : (
+        <>
+          <h4>Tasks of its sub-topology</h4>
+          <Strip document={session.document} only={subtopologyOf(box.lane)} />
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function OperatorPart({ box, topology, session }: Properties) {
+  const name = nameOf(box.id);
+  const row = session.document.sections.operators.value(name);
+  const known = Object.hasOwn(topology.operators, name) ? topology.operators[name] : undefined;
+  return (
+    <>
+      <Facts>
+        <Fact name="Busy, of the busiest actor">
+          <ShareBar share={row?.busy} />
+        </Fact>
+        <Fact name="Busy, all tasks together">{isKnown(row?.busy_sum) ? `${short(row.busy_sum)} actors` : "–"}</Fact>
+        <Fact name="Records in">{rate(row?.records_per_s)}</Fact>
+        {isKnown(row?.calls_in_flight) ? <Fact name="Calls in flight">{count(row.calls_in_flight)}</Fact> : null}
+        {row?.breaker ? <Fact name="Circuit breaker">{row.breaker}</Fact> : null}
+      </Facts>
+      {known === undefined ? null : <OperatorParts operator={known} />}
+    </>
+  );
+}
+
+function OperatorParts({ operator }: { operator: OperatorOfTopology }) {
+  return (
+    <>
+      {operator.functions.length === 0 ? null : <h4>Functions</h4>}
+      {operator.functions.map((each) => (
+        <FunctionLines key={`${each.role} ${each.name}`} of={each} />
+      ))}
+      <Links title="Stores" kind="store" names={operator.stores} />
+      <Links title="Topics" kind="topic" names={operator.topics} />
+    </>
+  );
+}
+
+function FunctionLines({ of }: { of: UserFunction }) {
+  return (
+    <p class="function">
+      <span class="quiet">{visible(of.role)}</span> <Foreign class="mono" text={of.name} />
+      {of.file === null ? null : (
+        <>
+          <br />
+          <Foreign class="mono place" text={of.line === null ? of.file : `${of.file}:${of.line}`} />
+        </>
+      )}
+    </p>
+  );
+}
+
+function TopicPart({ box, topology, session }: Properties) {
+  const row = topicOf(box, session);
+  return (
+    <>
+      <Facts>
+        <Fact name="Read from it">{rate(row?.records_in_per_s)}</Fact>
+        <Fact name="Written to it">{rate(row?.records_out_per_s)}</Fact>
+        <Fact name="Lag">{count(row?.lag)}</Fact>
+      </Facts>
+      <Links title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
+    </>
+  );
+}
+
+/** Returns the figures of a topic. The picture names repartition topics without the application's prefix. */
+function topicOf(box: Box, session: Session): Topic | undefined {
+  const { topics } = session.document.sections;
+  return topics.value(nameOf(box.id)) ?? topics.value(`${session.application.value?.application_id}-${nameOf(box.id)}`);
+}
+
+function StorePart({ box, topology, session }: Properties) {
+  const name = nameOf(box.id);
+  const row = session.document.sections.stores.value(name);
+  return (
+    <>
+      <Facts>
+        <Fact name="Rows, approximately">{count(row?.rows)}</Fact>
+        <Fact name="Size">{bytes(row?.bytes)}</Fact>
+        <Fact name="Tasks that restore it">{count(row?.restoring)}</Fact>
+      </Facts>
+      {VIEWS.some((view) => view.name === "stores") ? (
+        <p>
+          <a href={hashOf("stores", name)}>Look into the store</a>
+        </p>
+      ) : null}
+      <Links title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
+    </>
+  );
+}
+
+function Links({ title, kind, names }: { title: string; kind: string; names: readonly string[] }) {
+  if (names.length === 0) return null;
+  return (
+    <>
+      <h4>{title}</h4>
+      <ul class="links">
+        {names.map((name) => (
+          <li key={name}>
+            <a href={hashOf("topology", kind === "node" ? partId(kind, name) : name)}>
+              <Foreign text={name} />
+            </a>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,193 @@
+import { useComputed, useSignal } from "@preact/signals";
+import type { RefObject } from "preact";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { counted, isKnown, seconds } from "../common/numbers";
+import { visible } from "../common/text";
+import type { LiveDocument } from "../server/live_document";
+import { BoxLink, elementId, RateText } from "./box";
+import type { Box, Lane, Line, Picture } from "./document";
+import { endOf, type RateOf, ratesOfLines, subtopologyOf } from "./parts";
+import { Stage } from "./stage";
+
+interface Properties {
+  picture: Picture;
+  document: LiveDocument;
+  selected: Box | undefined;
+}
+
+/** The topology as `penstock describe --format svg` draws it, with the figures of now. */
+export function TopologyPicture({ picture, document, selected }: Properties) {
+  const svg = useRef<SVGSVGElement>(null);
+  const content = useRef<SVGGElement>(null);
+  const stage = useRef<Stage | null>(null);
+  const reached = useSignal(picture.boxes[0]?.id ?? "");
+  const rates = useMemo(() => ratesOfLines(picture), [picture]);
+  useEffect(() => {
+    if (svg.current === null || content.current === null) return;
+    const made = new Stage(svg.current, content.current, picture);
+    stage.current = made;
+    if (selected !== undefined) made.approach(selected);
+    return () => made.close();
+    // `selected` is left out: this is for a part that the way into the view has named.
+  }, [picture]);
+  useEffect(() => {
+    if (selected === undefined) return;
+    reached.value = selected.id;
+    // The panel has taken its room by then.
+    const frame = requestAnimationFrame(() => stage.current?.reveal(selected));
+    return () => cancelAnimationFrame(frame);
+  }, [selected, reached]);
+  return (
+    <div class="stage">
+      <svg
+        ref={svg}
+        class="picture"
+        role="application"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: arrows move the picture while it has the focus
+        tabIndex={0}
+        aria-label={visible(`${picture.title}. Arrows move it, plus and minus enlarge it, 0 shows all of it.`)}
+        onKeyDown={(event) => walk(event, picture, reached.value)}
+        onFocusCapture={(event) => {
+          const box = boxAt(picture, event.target);
+          if (box === undefined) return;
+          reached.value = box.id;
+          if ((event.target as Element).matches(":focus-visible")) stage.current?.reveal(box);
+        }}
+      >
+        <defs>
+          <marker
+            id="arrow"
+            viewBox="0 0 8 8"
+            refX="7"
+            refY="4"
+            markerUnits="userSpaceOnUse"
+            markerWidth="9"
+            markerHeight="9"
+            orient="auto"
+          >
+            <path class="head" d="M0 0L8 4L0 8z" />
+          </marker>
+        </defs>
+        <g ref={content}>
+          {picture.lanes.map((lane) => (
+            <LanePart key={lane.id} lane={lane} document={document} />
+          ))}
+          {picture.lines.map((line) => (
+            <LinePart key={line.id} line={line} document={document} rate={rates.get(line.id)} />
+          ))}
+          {picture.boxes.map((box) => (
+            <BoxLink
+              key={box.id}
+              box={box}
+              document={document}
+              selected={box === selected}
+              reached={box.id === reached.value}
+            />
+          ))}
+        </g>
+      </svg>
+      <StageButtons stage={stage} />
+    </div>
+  );
+}
+
+function StageButtons({ stage }: { stage: RefObject<Stage | null> }) {
+  return (
+    <fieldset class="stage-buttons" aria-label="Size of the picture">
+      <button type="button" onClick={() => stage.current?.zoom(1.25)} aria-label="Larger">
+        +
+      </button>
+      <button type="button" onClick={() => stage.current?.zoom(0.8)} aria-label="Smaller">
+        −
+      </button>
+      <button type="button" onClick={() => stage.current?.fit()}>
+        Fit
+      </button>
+    </fieldset>
+  );
+}
+
+/** A sub-topology: its name, its number of tasks, and the largest time that one of them is behind. */
+function LanePart({ lane, document }: { lane: Lane; document: LiveDocument }) {
+  const note = useComputed(() => noteOf(lane, document));
+  return (
+    <g class={lane.is_global ? "lane global" : "lane"}>
+      <rect class="shape" x={lane.x} y={lane.y} width={lane.width} height={lane.height} rx={8} />
+      <text class="name begin" x={lane.x + lane.name_x} y={lane.y + 21}>
+        {visible(lane.name)}
+      </text>
+      {/* At the lower end: lines enter a lane at its upper one. */}
+      <text class="note begin" x={lane.x + 12} y={lane.y + lane.height - 7}>
+        {note}
+      </text>
+    </g>
+  );
+}
+
+function noteOf(lane: Lane, document: LiveDocument): string {
+  const number = subtopologyOf(lane.id);
+  const tasks = document.sections.tasks.entries().filter(([, task]) => task.subtopology === number);
+  if (tasks.length === 0) return "";
+  const behind = tasks.map(([, task]) => task.behind_s).filter(isKnown);
+  const worst = behind.length === 0 ? "" : ` · at most ${seconds(Math.max(...behind))} behind`;
+  return `${counted(tasks.length, "task")}${worst}`;
+}
+
+function LinePart({ line, document, rate }: { line: Line; document: LiveDocument; rate: RateOf | undefined }) {
+  const end = endOf(line.path);
+  const value = rate === undefined ? null : rateNow(rate, document);
+  const width = isKnown(value) && value > 0 ? Math.min(4, Math.max(0, Math.floor(Math.log10(value)))) : 0;
+  return (
+    <g class={`line width-${width}`}>
+      <path
+        class={line.to_store ? "link to-store" : "link"}
+        d={line.path}
+        marker-end={line.to_store ? undefined : "url(#arrow)"}
+      />
+      <RateText x={end.x} y={end.y} value={value} />
+    </g>
+  );
+}
+
+function rateNow(rate: RateOf, { sections }: LiveDocument): number | null {
+  if (rate.section === "operators") return sections.operators.value(rate.id)?.records_per_s ?? null;
+  const whole = sections.application.entries()[0]?.[1].application_id;
+  const row = sections.topics.value(rate.id) ?? sections.topics.value(`${whole}-${rate.id}`);
+  return row?.[rate.figure] ?? null;
+}
+
+function boxAt(picture: Picture, target: EventTarget | null): Box | undefined {
+  const id = target instanceof Element ? target.closest("a")?.id : undefined;
+  return id === undefined ? undefined : picture.boxes.find((box) => elementId(box) === id);
+}
+
+const DIRECTIONS: Record<string, readonly [number, number]> = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+};
+
+/** Moves the focus from a box to the next one in the direction of an arrow. */
+function walk(event: KeyboardEvent, picture: Picture, from: string): void {
+  const direction = DIRECTIONS[event.key];
+  const here = boxAt(picture, event.target);
+  if (direction === undefined || here === undefined || here.id !== from) return;
+  event.preventDefault();
+  const next = nextBox(picture.boxes, here, direction);
+  if (next !== undefined) document.getElementById(elementId(next))?.focus({ preventScroll: true });
+}
+
+/** Returns the nearest box in a direction; what is beside the way counts three times. */
+export function nextBox(boxes: readonly Box[], here: Box, [x, y]: readonly [number, number]): Box | undefined {
+  let best: Box | undefined;
+  let least = Number.POSITIVE_INFINITY;
+  for (const box of boxes) {
+    const across = box.x + box.width / 2 - (here.x + here.width / 2);
+    const down = box.y + box.height / 2 - (here.y + here.height / 2);
+    const ahead = across * x + down * y;
+    const cost = ahead + 3 * Math.abs(x === 0 ? across : down);
+    if (box !== here && ahead > 0 && cost < least) [best, least] = [box, cost];
+  }
+  return best;
+}

@@ -1,0 +1,64 @@
+import { useSignalEffect } from "@preact/signals";
+import { BUSY_LEGEND } from "../common/heat";
+import { Legend } from "../common/legend";
+import { hashOf } from "../shell/route";
+import type { Session } from "../shell/session";
+import type { ViewProperties } from "../shell/views";
+import { PartPanel } from "./part_panel";
+import { boxOf } from "./parts";
+import { TopologyPicture } from "./picture";
+import { Strip } from "./strip";
+
+/** The picture of the topology, and the strip of all tasks. */
+export function Topology({ session, subject }: ViewProperties) {
+  useSignalEffect(() => {
+    const generation = session.application.value?.generation;
+    if (generation !== undefined) void session.topology.load(generation);
+  });
+  return (
+    <>
+      <Picture session={session} subject={subject} />
+      <h3>Tasks by time behind</h3>
+      <Strip document={session.document} />
+    </>
+  );
+}
+
+function Picture({ session, subject }: { session: Session; subject: string | null }) {
+  const topology = session.topology.document.value;
+  if (topology === null) {
+    const { problem } = session.topology;
+    return (
+      <p class="quiet" role="status">
+        {problem.value === "" ? "Asking for the topology …" : problem.value}
+      </p>
+    );
+  }
+  const box = subject === null ? undefined : boxOf(topology.picture, subject);
+  return (
+    <>
+      {subject !== null && box === undefined ? (
+        <p class="quiet" role="status">
+          The topology has no part <bdi>{subject}</bdi>.
+        </p>
+      ) : null}
+      <div class={box === undefined ? "beside" : "beside open"}>
+        <TopologyPicture
+          key={topology.fingerprint}
+          picture={topology.picture}
+          document={session.document}
+          selected={box}
+        />
+        {box === undefined ? null : (
+          <PartPanel
+            box={box}
+            topology={topology}
+            session={session}
+            onClose={() => location.assign(hashOf("topology"))}
+          />
+        )}
+      </div>
+      <Legend title="Busy share of an actor" steps={BUSY_LEGEND} />
+    </>
+  );
+}
