@@ -1,4 +1,4 @@
-"""Counts of the records that an application has processed while a command watches it."""
+"""Counts of the records that an application has processed while something watches it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ascending(Generic[K]):
 
 
 class Processed:
-    """The records that each task has processed, since the command watches them."""
+    """The records that each task has processed since they are watched."""
 
     def __init__(self) -> None:
         self._counts: Ascending[TaskId] = Ascending()
