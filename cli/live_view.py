@@ -40,7 +40,8 @@ class LiveView:
 
     def __init__(self, rates: bool = True) -> None:
         self._shows_rates = rates
-        self._processed, self._rates = Processed(), Rates()
+        self._processed = Processed()
+        self._rates: Rates[TaskId] = Rates()
 
     def render(self, status: ApplicationStatus, now_s: float, note: str = "") -> RenderableType:
         """One frame. ``now_s`` is any clock that only goes forward; ``note`` is shown above the table."""
