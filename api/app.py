@@ -4,6 +4,7 @@ bytes, without validating them. The routes that ask stores: ``key_value_routes.p
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI
@@ -24,6 +25,8 @@ from penstock.api.asking import (
     json_response,
 )
 from penstock.api.limits import Bodies, Places, Rate
+from penstock.api.page import live_routes, page_routes
+from penstock.api.page.live_feed import LiveFeed
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
 from penstock.cluster.client.server_settings import ServerSettings
@@ -52,6 +55,9 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
     _list_stores_in_errors(app, queries)
     for add_to in (_root, _health, _application, operate_routes.add_to, key_value_routes.add_to, time_routes.add_to):
         add_to(app, queries)
+    page_routes.add_to(app)
+    feed = app.state.live = LiveFeed(queries)
+    live_routes.add_to(app, queries, feed)
     guard.describe(app, bool(settings.tokens))
     return app
 
@@ -89,15 +95,23 @@ class _SharedStatus:
 
 
 def _root(app: FastAPI, queries: ReadSide) -> None:
-    @app.get("/", tags=["application"], response_model=schemas.RootBody, responses=documented({422: INVALID}))
+    page: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
+
+    @app.get(
+        "/", tags=["application"], response_model=schemas.RootBody, responses={**page, **documented({422: INVALID})}
+    )
     async def root(request: Request) -> Response:
-        """Links into this API. Needs no token. If there are tokens, only a request with one learns which application
-        runs here."""
+        """Links into this API; for browsers, the page that shows the application. Needs no token. If there are tokens,
+        only a request with one learns which application runs here."""
+        if page_routes.wants_page(request):
+            return page_routes.index(request)
         described = {"name": "penstock", "version": version(), "docs": "/docs", "openapi": "/openapi.json"}
         health = {"health": "/healthz", "readiness": "/readyz", "metrics": "/metrics"}
         application = APPLICATION.format(app=quote(queries.application_id, safe=""))
         known = {"application": application, "stores": f"{application}/stores"}
-        return json_response(described | health | (known if guard.may_read(request) else {}))
+        answer = json_response(described | health | (known if guard.may_read(request) else {}))
+        answer.headers["Vary"] = "Accept"
+        return answer
 
 
 def _health(app: FastAPI, queries: ReadSide) -> None:

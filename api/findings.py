@@ -37,10 +37,15 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence about an application."""
+    """One sentence about an application. ``about``: what it is about, the same for as long as it holds, though the
+    figures in the sentence change. ``view``: the view of the page that shows more; ``subject``: the id of a task, an
+    actor, an operator or a topic there, None if it is about none of them."""
 
     level: Level
     sentence: str
+    about: str
+    view: str = "overview"
+    subject: str | None = None
 
 
 def findings(status: ApplicationStatus) -> tuple[Finding, ...]:
@@ -77,37 +82,43 @@ def _ended(status: ApplicationStatus) -> Finding | None:
     match status.state:
         case ApplicationState.ERROR | ApplicationState.PENDING_ERROR:
             ends = "has ended" if status.state.has_ended else "ends"
-            return Finding(Level.FAULT, f"The application {ends} with an error: {errors or 'no cause was reported'}")
+            return Finding(
+                Level.FAULT, f"The application {ends} with an error: {errors or 'no cause was reported'}", "error"
+            )
         case ApplicationState.NOT_RUNNING:
             why = f"; it had ended with: {status.error}" if status.error else ""
-            return Finding(Level.WARNING, f"The application has stopped{why}")
+            return Finding(Level.WARNING, f"The application has stopped{why}", "stopped")
         case ApplicationState.PENDING_SHUTDOWN:
             waits = f": {status.waiting}" if status.waiting else ""
-            return Finding(Level.WARNING, f"The application stops: its actors process and commit what they have{waits}")
+            stops = f"The application stops: its actors process and commit what they have{waits}"
+            return Finding(Level.WARNING, stops, "stops")
         case _:
             return None
 
 
 def _faults(status: ApplicationStatus) -> Iterator[Finding]:
     if status.waiting:
-        yield Finding(Level.FAULT, _sentence(status.waiting))
+        yield Finding(Level.FAULT, _sentence(status.waiting), "waiting")
     for actor in status.actors:
         if actor.error:
-            yield Finding(Level.FAULT, f"Actor {actor.actor_id} has failed: {actor.error}")
+            failed = f"Actor {actor.actor_id} has failed: {actor.error}"
+            yield Finding(Level.FAULT, failed, f"failed {actor.actor_id}", "slow", actor.actor_id)
         if actor.without_lease:
             why = "its lease has expired and the coordinator does not answer"
-            yield Finding(Level.FAULT, f"Actor {actor.actor_id} has stopped processing: {why}")
+            sentence = f"Actor {actor.actor_id} has stopped processing: {why}"
+            yield Finding(Level.FAULT, sentence, f"without lease {actor.actor_id}", "slow", actor.actor_id)
     by_reason: dict[str, list[TaskId]] = {}
     for task_id, why in sorted(status.unhosted.items()):
         by_reason.setdefault(why, []).append(task_id)
     for why, tasks in by_reason.items():
         lack = "lacks" if len(tasks) == 1 else "lack"
-        yield Finding(Level.FAULT, f"{_of(len(tasks), status)} {lack} an actor ({_named(tasks)}): {why}")
+        sentence = f"{_of(len(tasks), status)} {lack} an actor ({_named(tasks)}): {why}"
+        yield Finding(Level.FAULT, sentence, f"unhosted {why}", "tasks", str(tasks[0]))
     for stuck in status.stuck:
-        yield Finding(Level.FAULT, _sentence(str(stuck)))
+        yield Finding(Level.FAULT, _sentence(str(stuck)), f"stuck {stuck.task_id}", "tasks", str(stuck.task_id))
     for topics in parted_topics(status.actors):
         joined = f"different partitioners wrote {', '.join(topics)}, which are joined or merged"
-        yield Finding(Level.FAULT, f"Results are missing: {joined}")
+        yield Finding(Level.FAULT, f"Results are missing: {joined}", f"parted {topics}", "topology", topics[0])
 
 
 def _restoring(status: ApplicationStatus) -> Iterator[Finding]:
@@ -120,7 +131,10 @@ def _restoring(status: ApplicationStatus) -> Iterator[Finding]:
     left = f", about {seconds_text(max(known))}" if known and len(known) == len(times) else ""
     restore = "restores" if len(tasks) == 1 else "restore"
     to_go = f"{remaining:,} records to go{left}" if remaining else "about to begin"
-    yield Finding(Level.WARNING, f"{_of(len(tasks), status)} {restore}: {to_go}")
+    last = max(tasks, key=lambda task: (task.restore_seconds_left or 0.0, task.restore_remaining))
+    yield Finding(
+        Level.WARNING, f"{_of(len(tasks), status)} {restore}: {to_go}", "restoring", "tasks", str(last.task_id)
+    )
 
 
 def _behind(status: ApplicationStatus) -> Iterator[Finding]:
@@ -137,7 +151,31 @@ def _behind(status: ApplicationStatus) -> Iterator[Finding]:
     sentence = f"{_of(len(late), status)} {are} behind by {by if len(late) == 1 else f'up to {by}'}"
     if not status.paused:  # a pause has a finding of its own
         sentence += f": {_why_behind(status, actor, slowest)}"
-    yield Finding(Level.WARNING, sentence)
+    busiest = _busiest_operator(actor)
+    if busiest is not None and (share_of(actor) or 0.0) >= BUSY:
+        yield Finding(Level.WARNING, sentence, "behind", "topology", busiest[0])
+    else:
+        yield Finding(Level.WARNING, sentence, "behind", "tasks", str(slowest.task_id))
+
+
+def _busiest_operator(actor: ActorStatus) -> tuple[str, float] | None:
+    """Returns the operator that takes most of the time of ``actor``, and the share that it takes; None if no operator
+    takes half of the time in which the actor is busy, or if it is not measured."""
+    shares: dict[str, float] = {}
+    for task in actor.tasks:
+        for key, value in task.measured.items():
+            if key[:2] == (NODE, "busy-ratio") and (share := _number(value)):
+                shares[key[2]] = shares.get(key[2], 0.0) + share
+    operator, most = max(shares.items(), key=lambda each: each[1], default=("", 0.0))
+    return (operator, min(most, 1.0)) if operator and most >= (share_of(actor) or 1.0) / 2 else None
+
+
+def _busy_in(actor: ActorStatus, busy: float) -> str:
+    """Returns the share of its time in which ``actor`` is busy, with the operator that takes most of it."""
+    if (found := _busiest_operator(actor)) is None:
+        return f"{busy:.0%}"
+    operator, share = found
+    return f"{busy:.0%} in {operator}" if share > busy - 0.02 else f"{busy:.0%}, {share:.0%} of its time in {operator},"
 
 
 def _calls_of(task: TaskStatus) -> str | None:
@@ -173,36 +211,38 @@ def _why_behind(status: ApplicationStatus, actor: ActorStatus, task: TaskStatus)
         return f"{name}, which has task {task.task_id}, is busy only {busy:.0%}: {waits}"
     own = share_of_task(task) or 0.0
     if own >= BUSY or len(actor.tasks) == 1:
-        return f"{name} is busy {busy:.0%} with task {task.task_id} alone: only more partitions, or less work, help it"
+        alone = f"{name} is busy {_busy_in(actor, busy)} with task {task.task_id} alone"
+        return f"{alone}: only more partitions, or less work, help it"
     scaling = status.scaling
     more = (
         f"'penstock scale {status.application_id} {scaling.advised}' spreads them"
         if scaling is not None and scaling.advised > len(status.actors)
         else "more actors would share them"
     )
-    return f"{name} is busy {busy:.0%} with {len(actor.tasks)} tasks: {more}"
+    return f"{name} is busy {_busy_in(actor, busy)} with {len(actor.tasks)} tasks: {more}"
 
 
 def _warnings(status: ApplicationStatus) -> Iterator[Finding]:
     if status.paused:
         resume = f"'penstock resume {status.application_id}' continues"
-        yield Finding(Level.WARNING, f"The application is paused: {resume}")
+        yield Finding(Level.WARNING, f"The application is paused: {resume}", "paused")
     rollout = status.rollout
     if rollout.phase is RolloutPhase.ROLLED_BACK:
         back = f"version {rollout.last} was rolled back to version {rollout.generation}"
-        yield Finding(Level.WARNING, _sentence(f"{back}: {rollout.reason}"))
+        yield Finding(Level.WARNING, _sentence(f"{back}: {rollout.reason}"), f"rolled back {rollout.last}", "rollout")
     elif not rollout.phase.is_over:
         sentence = f"Version {rollout.last} of the program is being rolled out: {rollout.phase.value}"
-        yield Finding(Level.WARNING, sentence)
+        yield Finding(Level.WARNING, sentence, f"rollout {rollout.last}", "rollout")
     failed = sorted((task.task_id, task.checkpoint_error) for _, task in _heard(status) if task.checkpoint_error)
     if failed:
         which = f"{_of(len(failed), status)} cannot store {'its' if len(failed) == 1 else 'their'} checkpoints"
-        yield Finding(Level.WARNING, f"{which}: {failed[0][1]}")
+        yield Finding(Level.WARNING, f"{which}: {failed[0][1]}", "checkpoints", "tasks", str(failed[0][0]))
     dropped = [(rate, task) for _, task in _heard(status) if (rate := _dropped(task)) > 0]
     if dropped:
         rate, task = sum(each for each, _ in dropped), max(dropped, key=lambda each: each[0])[1]
         most = f"task {task.task_id} has dropped {task.dropped_records:,} so far"
-        yield Finding(Level.WARNING, f"Records are dropped, {rate:,.1f} per second: {most}; the log names them")
+        sentence = f"Records are dropped, {rate:,.1f} per second: {most}; the log names them"
+        yield Finding(Level.WARNING, sentence, "dropped", "tasks", str(task.task_id))
 
 
 def _dropped(task: TaskStatus) -> float:
@@ -211,9 +251,12 @@ def _dropped(task: TaskStatus) -> float:
 
 def _well(status: ApplicationStatus) -> Finding:
     if status.state is not ApplicationState.RUNNING:
-        return Finding(Level.WARNING, f"The application is {status.state.value}: its tasks are being assigned")
+        assigning = f"The application is {status.state.value}: its tasks are being assigned"
+        return Finding(Level.WARNING, assigning, f"state {status.state.value}", "tasks")
     if not status.task_count:
-        return Finding(Level.WARNING, "The group gives this Ray cluster no tasks: other clusters have them all")
+        return Finding(
+            Level.WARNING, "The group gives this Ray cluster no tasks: other clusters have them all", "no tasks"
+        )
     behind = [task.behind_s for _, task in _heard(status) if task.behind_s is not None]
     busy = [share for actor in status.actors if (share := share_of(actor)) is not None]
     parts = [f"{counted(status.task_count, 'task')} on {counted(len(status.actors), 'actor')}"]
@@ -221,7 +264,7 @@ def _well(status: ApplicationStatus) -> Finding:
         parts.append("no records wait" if max(behind) == 0 else f"at most {seconds_text(max(behind))} behind")
     if busy:
         parts.append(f"the busiest actor is busy {max(busy):.0%}")
-    return Finding(Level.OK, f"All is well: {', '.join(parts)}")
+    return Finding(Level.OK, f"All is well: {', '.join(parts)}", "well")
 
 
 def _heard(status: ApplicationStatus) -> Iterable[tuple[ActorStatus, TaskStatus]]:

@@ -18,8 +18,8 @@ from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 """Asked by orchestrators, which have no token."""
-_PAGES = re.compile(r"/|/docs(/oauth2-redirect)?|/openapi\.json|/static-offline-docs/.*")
-"""The description of the API, the same for every application; to try it out, the page asks for a token."""
+_PAGES = re.compile(r"/|/page/.*|/docs(/oauth2-redirect)?|/openapi\.json|/static-offline-docs/.*")
+"""The page and the description of the API, the same for every application; they ask for a token."""
 _LOOKING_POSTS = re.compile(r"/v1/applications/[^/]+/stores/[^/]+/keys:batch")
 """Queries that are too long for a URL. All other requests except GET and HEAD change something."""
 _OPEN = HEALTH | {"/"}
@@ -113,6 +113,12 @@ def _wanted(method: str, path: str) -> Scope:
 def may_read(request: Request) -> bool:
     """True if the answer to a request that needs no token may have details of the application."""
     return request.scope.get(_GRANTED) is not None
+
+
+def may_operate(request: Request) -> bool:
+    """True if the sender of the request may also change the application."""
+    granted: Scope | None = request.scope.get(_GRANTED)
+    return granted is not None and granted.allows(Scope.OPERATE)
 
 
 def describe(app: FastAPI, tokens: bool) -> None:

@@ -37,18 +37,21 @@ async def serve(queries: ReadSide, settings: ServerSettings, started: Callable[[
     """
     tls = _tls(settings)
     listener = _listen(settings)
+    app = create_app(queries, settings)
     server = _Server(
         uvicorn.Config(
-            create_app(queries, settings),
+            app,
             http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
+            headers=[("X-Content-Type-Options", "nosniff")],
             timeout_graceful_shutdown=_DRAIN_S,
         ),
         tls,
+        app.state.live.end,
     )
     with listener:
         running = asyncio.create_task(server.serve(sockets=[listener]))
@@ -67,10 +70,12 @@ async def serve(queries: ReadSide, settings: ServerSettings, started: Callable[[
 
 class _Server(uvicorn.Server):
     """A uvicorn server that reports when it listens and watches its connections. It does not handle the signals of the
-    process, which belong to the owner of the event loop."""
+    process, which belong to the owner of the event loop. ``end_streams``: called when it stops, because answers without
+    an end would otherwise be waited for."""
 
-    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None, end_streams: Callable[[], None]) -> None:
         super().__init__(config)
+        self._end_streams = end_streams
         config.load()
         config.ssl = tls
         self.listening = asyncio.Event()
@@ -100,6 +105,10 @@ class _Server(uvicorn.Server):
             connections = cast("set[Connection]", self.server_state.connections)
             look_at(connections, asyncio.get_running_loop().time())
         return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._end_streams()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

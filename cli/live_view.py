@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.processed import Processed, Rates
+from penstock.api.processed import Processed, Rates
+from penstock.api.standbys import SILENT, WAITING, standbys_of, standbys_text
 from penstock.cli.rolling import rollout_lines
-from penstock.cli.standbys import SILENT, WAITING, standbys_of, standbys_text
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState, TaskStatus
 from penstock.cluster.watchers.found_partitioners import parted_topics, partitioners_of
 from penstock.common.ids import TaskId
@@ -40,7 +40,8 @@ class LiveView:
 
     def __init__(self, rates: bool = True) -> None:
         self._shows_rates = rates
-        self._processed, self._rates = Processed(), Rates()
+        self._processed = Processed()
+        self._rates: Rates[TaskId] = Rates()
 
     def render(self, status: ApplicationStatus, now_s: float, note: str = "") -> RenderableType:
         """One frame. ``now_s`` is any clock that only goes forward; ``note`` is shown above the table."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.api.processed import Ascending
 from penstock.cli.deploy_plan import DeployPlan, Fate, StoreFate, tasks_of
 from penstock.cli.description import Description
-from penstock.cli.processed import Ascending
 from penstock.cluster.read_side import ApplicationStatus, Rollout, RolloutPhase, TaskState
 from penstock.common.ids import TaskId
 from penstock.common.shown import counted

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.api.processed import Processed
 from penstock.cli.live_view import lag_text, state_text, waiting_lines
-from penstock.cli.processed import Processed
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
 
 _CHANGED_EACH_S = 5.0

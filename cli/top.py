@@ -21,16 +21,17 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
+from penstock.api.processed import Processed, Rates
+from penstock.api.top_rows import Top, top_of
 from penstock.cli.applications import Application
 from penstock.cli.output import AsJson, console, print_json
-from penstock.cli.processed import Processed, Rates
 from penstock.cli.screen import terminal
 from penstock.cli.top_frame import frame, plain
 from penstock.cli.top_keys import View, keys_of, pressed
-from penstock.cli.top_rows import Top, top_of
 from penstock.cli.top_source import SilentError, StatusSource
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import TaskId
 from penstock.common.shown import seconds_text
 
 _FRAME_S = 0.5
@@ -134,7 +135,8 @@ class Screen:
         self.view = View()
         self._top: Top | None = None
         self._answer: Answer | None = None
-        self._processed, self._rates = Processed(), Rates()
+        self._processed = Processed()
+        self._rates: Rates[TaskId] = Rates()
 
     def take(self, answer: Answer) -> None:
         """Take the last answer, unless it is known or the view is paused."""

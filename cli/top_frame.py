@@ -10,10 +10,10 @@ from typing import Generic, TypeVar
 from rich.text import Text
 
 from penstock.api.findings import BEHIND_S, BUSY, Finding, Level
+from penstock.api.standbys import SILENT, WAITING, standbys_text
+from penstock.api.top_rows import ActorRow, TaskRow, Top, slowness
 from penstock.cli.output import LEVEL_STYLES
-from penstock.cli.standbys import SILENT, WAITING, standbys_text
 from penstock.cli.top_keys import HELP, Sort, View
-from penstock.cli.top_rows import ActorRow, TaskRow, Top, slowness
 from penstock.cluster.read_side import TaskState
 from penstock.common.shown import counted, seconds_text
 
@@ -48,7 +48,7 @@ def frame(top: Top | None, view: View, width: int, height: int, note: str = "") 
     None while nothing is known."""
     if view.help:
         return Frame(_fitted(_help(), width, height), view.first)
-    first = [Finding(Level.FAULT, note)] if note else []
+    first = [Finding(Level.FAULT, note, note)] if note else []
     found = [*first, *(top.findings if top is not None and not note else ())]
     roomy = height >= _FEW_LINES
     lines = [line for finding in found[: 3 if roomy else 1] for line in _finding(finding, width, 3 if roomy else 2)]

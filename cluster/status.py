@@ -84,7 +84,8 @@ class ApplicationStatus:
     rollout: Rollout = NEVER
     """The version of the program that runs, and the progress of the last roll-out."""
     health: Health = UNKNOWN
-
+    moving: Mapping[TaskId, str] = field(default_factory=dict)
+    """Task to the actor that it is to move to once its stores have caught up there."""
     missing_topic: str | None = None
     """A topic that the application needs does not exist any more, and what to do; also part of ``waiting``."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +14,7 @@ from penstock.common.extractors import (
     LogAndSkipOnInvalidTimestamp,
     UsePartitionTimeOnInvalidTimestamp,
 )
+from penstock.common.functions import place_of
 from penstock.common.shown import shown
 from penstock.testing.object_forms import NEVER_CHANGE, form
 from penstock.testing.tracked_processor import tracked_processor
@@ -87,7 +87,7 @@ def _tracked_function(tracked: UserFunction) -> Function:
     if tracked.awaited:
         return _tracked_call(tracked)
     function, names, many = tracked.function, tracked.parameters, tracked.many
-    who = f"{tracked.owner}: {_where(function)}"
+    who = f"{tracked.owner}: {place_of(function)}"
 
     def run(*given: Any) -> Any:
         for value in given:
@@ -125,7 +125,7 @@ def _tracked_function(tracked: UserFunction) -> Function:
 
 def _tracked_call(tracked: UserFunction) -> Function:
     """Returns a function that calls out, watched until its result is there."""
-    function, who = tracked.function, f"{tracked.owner}: {_where(tracked.function)}"
+    function, who = tracked.function, f"{tracked.owner}: {place_of(tracked.function)}"
 
     def begin(given: tuple[Any, ...]) -> Tracker:
         tracker = Tracker(who)
@@ -149,11 +149,3 @@ def _tracked_call(tracked: UserFunction) -> Function:
         return result
 
     return run_async if is_awaited(function) else run
-
-
-def _where(function: Function) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
-    name = str(getattr(function, "__qualname__", None) or type(function).__qualname__)
-    code = getattr(function, "__code__", None)
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else name

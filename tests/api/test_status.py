@@ -165,6 +165,7 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
         "/metrics",
         application,
         f"{application}/stores",
+        f"{application}/live",
         f"{application}/pause",
         f"{application}/resume",
         f"{application}/stores/{{store}}/keys/{{key}}",

@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from penstock.api.top_rows import Top, top_of
 from penstock.cli.main import app
 from penstock.cli.top import Answer, Asking, Screen
 from penstock.cli.top_frame import frame, plain
 from penstock.cli.top_keys import Sort, View, keys_of, pressed
-from penstock.cli.top_rows import Top, top_of
 from penstock.cli.top_source import SilentError, StatusSource
 from penstock.cluster.client import control
 from penstock.cluster.ray_cluster import connections

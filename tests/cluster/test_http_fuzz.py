@@ -81,11 +81,20 @@ class Api:
     async def _answer(self, scope: dict[str, Any], body: bytes) -> httpx.Response:
         responses: list[dict[str, Any]] = []
 
+        asked, began = False, asyncio.Event()
+
         async def receive() -> dict[str, Any]:
+            nonlocal asked
+            if asked:  # the client of an answer without an end leaves after its beginning
+                await began.wait()
+                return {"type": "http.disconnect"}
+            asked = True
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: Any) -> None:
             responses.append(message)
+            if message.get("body"):
+                began.set()
 
         await self._app(scope, receive, send)
         content = b"".join(message.get("body", b"") for message in responses)

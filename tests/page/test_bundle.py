@@ -41,11 +41,11 @@ def test_the_page_is_small() -> None:
 
 def test_the_page_holds_no_script_and_no_style_in_its_markup_and_names_no_other_site() -> None:
     html = (BUNDLE / "index.html").read_text()
-    assert re.findall(r"<script(?![^>]* src=\"page\.js\")", html) == []
+    assert re.findall(r"<script(?![^>]* src=\"page/page\.js\")", html) == []
     assert "<style" not in html
     assert " style=" not in html
     addresses = re.findall(r'(?:href|src)="([^"]*)"', html)
-    assert set(addresses) == {"page.js", "page.css", "favicon.svg"}
+    assert set(addresses) == {"page/page.js", "page/page.css", "page/favicon.svg"}
 
 
 def test_the_page_has_the_licences_of_the_packages_in_it() -> None:

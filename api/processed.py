@@ -1,4 +1,4 @@
-"""Counts of the records that an application has processed while a command watches it."""
+"""Counts of the records that an application has processed while something watches it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ascending(Generic[K]):
 
 
 class Processed:
-    """The records that each task has processed, since the command watches them."""
+    """The records that each task has processed since they are watched."""
 
     def __init__(self) -> None:
         self._counts: Ascending[TaskId] = Ascending()
@@ -50,19 +50,20 @@ RATE_WINDOW_S = 3.0
 """Seconds over which rates are averaged: shorter times make them flicker, longer ones hide a stall."""
 
 
-class Rates:
-    """Records per second of each task, from the counts of :class:`Processed`."""
+class Rates(Generic[K]):
+    """Rates of counts, such as the records of each task from :class:`Processed`."""
 
     def __init__(self) -> None:
-        self._history: deque[tuple[float, Mapping[TaskId, int]]] = deque()
+        self._history: deque[tuple[float, Mapping[K, int]]] = deque()
 
-    def of(self, processed: Mapping[TaskId, int], now_s: float) -> dict[TaskId, float] | None:
-        """Returns the rates with what is ``processed`` now; None at the first call, because a rate needs two. ``now_s``
-        is any clock that only goes forward."""
-        self._history.append((now_s, processed))
+    def of(self, counts: Mapping[K, int], now_s: float) -> dict[K, float] | None:
+        """Returns each rate per second, with what the ``counts`` are now; None at the first call, because a rate needs
+        two. A count that was not known before begins with a rate of 0. ``now_s`` is any clock that only goes
+        forward."""
+        self._history.append((now_s, counts))
         while len(self._history) > 2 and now_s - self._history[1][0] >= RATE_WINDOW_S:
             self._history.popleft()
         then_s, before = self._history[0]
         if now_s <= then_s:
             return None
-        return {task_id: (count - before.get(task_id, 0)) / (now_s - then_s) for task_id, count in processed.items()}
+        return {key: (count - before.get(key, count)) / (now_s - then_s) for key, count in counts.items()}

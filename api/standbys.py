@@ -1,4 +1,4 @@
-"""The standbys of each task, as commands show them, and the states of tasks that report none."""
+"""The standbys of each task, as people see them, and the states of tasks that report none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures that ``penstock top`` shows, as values: for the screen, for one plain snapshot, and for ``--json``."""
+"""The figures of an application, as values: for the page and for ``penstock top``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.api.findings import Finding, findings, share_of, share_of_task
+from penstock.api.standbys import SILENT, WAITING, StandbyRow, standbys_of
 from penstock.api.status import findings_body
-from penstock.cli.standbys import SILENT, WAITING, StandbyRow, standbys_of
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import TASK

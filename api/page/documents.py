@@ -1,0 +1,175 @@
+"""The documents of the page, for the OpenAPI document, from which the page's TypeScript types are made. Answers are not
+validated against them: tests do that."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+View = Literal["overview", "topology", "tasks", "stores", "time", "slow", "records", "rollout"]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class LiveApplication(_Row):
+    """The application as a whole."""
+
+    application_id: str
+    state: str | None = Field(None, description="Its state. Left out before the coordinator has answered once.")
+    paused: bool = False
+    penstock_version: str
+    at_ms: int | None = Field(None, description="Time of the last answer of the coordinator, in ms since 1970.")
+    silent_since_ms: int | None = Field(
+        description="Time since which the coordinator does not answer; null if it does. Rows are those of its last "
+        "answer."
+    )
+    started_ms: int | None = Field(None, description="Time at which its oldest stream actor began.")
+    task_count: int = 0
+    records_per_s: float | None = None
+    lag: int = Field(0, description="Records to read, of all tasks whose lag is known.")
+    lag_is_known: bool = Field(False, description="True if the lag of every task is known.")
+    behind_s: float | None = Field(None, description="That of the task that is furthest behind.")
+    waiting: str | None = None
+    error: str | None = None
+    generation: int = Field(1, description="The version of the program that stream actors are to run.")
+    may_operate: bool = Field(description="True if this request may also pause, resume and change the application.")
+
+
+class LiveFinding(_Row):
+    """One sentence on what is wrong, or that all is well."""
+
+    level: Literal["ok", "warning", "fault"]
+    sentence: str
+    since_ms: int | None = Field(description="Time at which this server has first seen it. Null if it may be older.")
+    view: View = Field(description="The view of the page that shows more.")
+    subject: str | None = Field(description="A task id, an actor id, an operator or a topic in that view.")
+
+
+class LiveRestore(_Row):
+    """The progress of a restore."""
+
+    restored: int = Field(description="Records.")
+    remaining: int = Field(description="Offsets of the changelogs.")
+    records_per_s: float | None
+    seconds_left: float | None
+
+
+class LiveStandby(_Row):
+    """A standby of a task."""
+
+    actor_id: str
+    node_id: str | None
+    lag: int = Field(description="Offsets of the changelogs that it lacks.")
+
+
+class LivePartition(_Row):
+    """A source partition of a task."""
+
+    topic: str
+    partition: int
+    lag: int | None
+    committed: int | None = Field(description="The next offset to read, as committed.")
+
+
+class LiveTask(_Row):
+    """A task. Figures are null while they are not known."""
+
+    subtopology: int
+    partition: int
+    actor_id: str | None
+    node_id: str | None
+    state: Literal["created", "restoring", "running", "closed", "waiting", "silent"]
+    behind_s: float | None
+    lag: int | None
+    records_per_s: float | None
+    busy: float | None = Field(description="Share of its actor's time, of the last half minute.")
+    dropped_records: int | None
+    restore: LiveRestore | None
+    standbys: list[LiveStandby]
+    moving_to: str | None = Field(description="The actor to which it moves when its stores have caught up there.")
+    waits_for: str | None
+    topics: list[LivePartition]
+
+
+class LiveActor(_Row):
+    """A stream actor."""
+
+    node_id: str
+    pid: int
+    state: Literal["running", "paused", "stopping", "without lease", "silent", "failed"]
+    generation: int
+    tasks: list[str]
+    standbys: list[str]
+    busy: float | None = Field(description="Share of its time with records, punctuators, commits and polls.")
+    shares: dict[str, float] = Field(
+        description="Shares of its time, of the last half minute: process, punctuate, commit, poll and others that are "
+        "measured."
+    )
+    commit_pause_p50_ms: float = Field(description="Of the last minute: records waited as long for a commit.")
+    commit_pause_max_ms: float
+    commits: int
+    error: str | None
+    rocksdb: dict[str, float] = Field(description="Figures of all its stores on disk together.")
+    gc: dict[str, float] = Field(description="Figures of Python's garbage collection, as far as they are measured.")
+
+
+class LiveOperator(_Row):
+    """An operator (processor node), over all tasks. Figures are null while they are not measured."""
+
+    subtopology: int
+    records_per_s: float | None = Field(description="Records that enter it.")
+    busy: float | None = Field(description="Share of an actor's time, the largest of all tasks.")
+    busy_sum: float | None = Field(description="The sum of these shares.")
+    calls_in_flight: float | None
+    calls_waiting: float | None
+    breaker: Literal["closed", "trying one call", "open"] | None
+
+
+class LiveTopic(_Row):
+    """A topic that tasks read or write."""
+
+    records_in_per_s: float | None = Field(description="Records that tasks read from it.")
+    bytes_in_per_s: float | None
+    records_out_per_s: float | None = Field(description="Records that tasks write to it.")
+    bytes_out_per_s: float | None
+    lag: int | None = Field(description="Records to read; null if no task reads it.")
+
+
+class LiveStore(_Row):
+    """A store, over all tasks."""
+
+    subtopology: int
+    rows: int | None = Field(description="Approximate number of its rows.")
+    bytes: int | None = Field(description="Bytes on disk and in RocksDB's memory. Null for a store in memory.")
+    restoring: int = Field(description="Number of its tasks that restore.")
+
+
+class LiveRollout(_Row):
+    """The last roll-out: see ``rollout`` of an application."""
+
+    generation: int
+    proven: int
+    last: int
+    phase: Literal["starting", "moving", "watching", "done", "rolling back", "rolled back"]
+    reason: str
+    watch_s: float
+    actors: dict[str, list[str]] = Field(description="The ids of the actors that run each version.")
+
+
+class LiveDocument(BaseModel):
+    """Everything that the page shows live: rows by section and id. In ``changes`` sections may be missing, and a row
+    may be null."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    application: dict[Literal["it"], LiveApplication]
+    findings: dict[str, LiveFinding] = Field(description="By 0, 1 …: the worst first.")
+    tasks: dict[str, LiveTask] = {}
+    actors: dict[str, LiveActor] = {}
+    operators: dict[str, LiveOperator] = {}
+    topics: dict[str, LiveTopic] = {}
+    stores: dict[str, LiveStore] = {}
+    rollout: dict[Literal["it"], LiveRollout] = {}

@@ -1,0 +1,31 @@
+"""Places of functions in files."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from penstock.common.functions import FunctionPlace, place_of
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+class Adds:
+    def __call__(self, number: int) -> int:
+        return number + 1
+
+
+def test_a_function_is_named_with_its_file_and_line() -> None:
+    line = double.__code__.co_firstlineno
+    assert place_of(double) == FunctionPlace("double", __file__, line)
+    assert str(place_of(double)) == f"double ({__file__}:{line})"
+
+
+def test_a_partial_is_the_function_that_it_calls() -> None:
+    assert place_of(partial(partial(double), 1)) == place_of(double)
+
+
+def test_what_has_no_code_of_python_has_a_name_alone() -> None:
+    assert place_of(len) == FunctionPlace("len")
+    assert str(place_of(Adds())) == "Adds"
