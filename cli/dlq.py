@@ -183,11 +183,11 @@ def _at(clients: KafkaClients, topic: str, places: list[str]) -> Iterator[Letter
 
 
 def _serdes_of(target: str) -> SerdesOf:
-    from penstock.cli.app_serdes import topic_serdes
     from penstock.cli.loading import load_application
+    from penstock.cluster.topic_reading.topic_serdes import topic_serdes
 
     application = load_application(target)
-    return cache(lambda topic: topic_serdes(application, topic))
+    return cache(lambda topic: topic_serdes(application.topology, application.config, topic))
 
 
 @dlq_app.command()
