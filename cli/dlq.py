@@ -24,10 +24,10 @@ from penstock.cli.dlq_summary import Cause, Counted, Summary
 from penstock.cli.output import AsJson, confirm, console, print_json
 from penstock.cli.step_progress import shown_progress
 from penstock.common.errors import ConfigError, StreamsError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.shown import counted
 from penstock.common.written_times import iso_time
 from penstock.kafka.clients import KafkaClients
-from penstock.pipeline.offset_ranges import OffsetRange
 
 _SHOWN = 10
 
