@@ -24,6 +24,7 @@ from penstock.api.asking import (
     json_response,
 )
 from penstock.api.limits import Bodies, Places, Rate
+from penstock.api.page import peek_routes
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
 from penstock.cluster.client.server_settings import ServerSettings
@@ -52,6 +53,8 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
     _list_stores_in_errors(app, queries)
     for add_to in (_root, _health, _application, operate_routes.add_to, key_value_routes.add_to, time_routes.add_to):
         add_to(app, queries)
+    for add_records in (peek_routes.add_to,):
+        add_records(app, queries)
     guard.describe(app, bool(settings.tokens))
     return app
 

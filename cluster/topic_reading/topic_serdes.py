@@ -50,6 +50,11 @@ class KnownTopics:
         for name, found in _all(self._programs, config):
             self.by_name.setdefault(name, found)
 
+    @property
+    def uses(self) -> dict[str, str]:
+        """The use of each topic."""
+        return {topic: found.use for topic, found in self.by_name.items()}
+
     def find(self, topic: str) -> TopicSerdes | None:
         """Returns the serdes of a topic, also of one that matches the pattern of a source; None if the program neither
         reads nor writes it."""
