@@ -62,7 +62,7 @@ def test_it_finds_what_a_look_at_all_records_finds(logs: list[Log], limit: int) 
 
 
 def test_partitions_whose_records_are_older_are_not_read_further() -> None:
-    logs: list[Log] = [[1000 + number for number in range(10_000)], *([0] * 10_000 for _ in range(9))]
+    logs: list[Log] = [list(range(1000, 11_000)), *[[0] * 10_000] * 9]
     found, read = newest(logs, 20)
     assert found == [(0, offset) for offset in range(9999, 9979, -1)]
     assert read < 100
