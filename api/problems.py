@@ -13,9 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.api.encoding import to_json
+from penstock.cluster.record_side import ReadsBusyError, UnknownAppTopicError
 from penstock.common.errors import (
     ApplicationStateError,
+    BrokerUnreachableError,
     ConfigError,
+    KafkaRefusedError,
+    MissingTopicError,
     NotUpToBoundError,
     PositionError,
     RetriableError,
@@ -111,6 +115,18 @@ def of_error(error: StreamsError) -> ProblemError | None:
                 str(error),
                 retry_after_s=_RETRY_STOPPED_S,
             )
+        case UnknownAppTopicError():
+            title = "The application has no such topic"
+            return ProblemError(404, "unknown-topic", title, str(error), known_topics=error.known)
+        case MissingTopicError():
+            return ProblemError(404, "missing-topic", "There is no such topic", str(error))
+        case ReadsBusyError():
+            title = "Another topic is being read"
+            return ProblemError(503, "reads-busy", title, str(error), retry_after_s=_RETRY_NOT_READY_S)
+        case BrokerUnreachableError():
+            return ProblemError(503, "no-broker", "No broker answers", str(error), retry_after_s=_RETRY_STOPPED_S)
+        case KafkaRefusedError():
+            return ProblemError(500, "kafka-refuses", "Kafka refuses this", str(error))
         case UnknownStateStoreError():
             return ProblemError(404, "unknown-store", "There is no such store", str(error))
         case UnknownQueryError():

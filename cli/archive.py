@@ -30,8 +30,8 @@ from penstock.cli.spark_options import (
 )
 from penstock.cli.topic_options import serde_of
 from penstock.common.errors import ConfigError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.shown import counted
-from penstock.pipeline.offset_ranges import OffsetRange
 
 if TYPE_CHECKING:
     from penstock.kafka.clients import ConfluentClients

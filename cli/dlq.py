@@ -24,10 +24,10 @@ from penstock.cli.dlq_summary import Cause, Counted, Summary
 from penstock.cli.output import AsJson, confirm, console, print_json
 from penstock.cli.step_progress import shown_progress
 from penstock.common.errors import ConfigError, StreamsError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.shown import counted
 from penstock.common.written_times import iso_time
 from penstock.kafka.clients import KafkaClients
-from penstock.pipeline.offset_ranges import OffsetRange
 
 _SHOWN = 10
 
@@ -183,11 +183,11 @@ def _at(clients: KafkaClients, topic: str, places: list[str]) -> Iterator[Letter
 
 
 def _serdes_of(target: str) -> SerdesOf:
-    from penstock.cli.app_serdes import topic_serdes
     from penstock.cli.loading import load_application
+    from penstock.cluster.topic_reading.topic_serdes import topic_serdes
 
     application = load_application(target)
-    return cache(lambda topic: topic_serdes(application, topic))
+    return cache(lambda topic: topic_serdes(application.topology, application.config, topic))
 
 
 @dlq_app.command()

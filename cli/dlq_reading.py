@@ -11,12 +11,12 @@ from penstock.cli.deleted_records import skip_deleted
 from penstock.cli.dlq_letters import Letter, letters_of
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges, size_of
 from penstock.common.records import RecordBatch
 from penstock.common.shown import similar_to
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import RecordConsumer
 from penstock.pipeline.backfill.progress import RECORDS, Progress, StepProgress
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges, size_of
 
 _RECORDS = 1000
 _POLL_S = 0.1

@@ -14,11 +14,11 @@ from penstock.cli.dlq_notes import Notes, Replay, note_record, notes_topic, read
 from penstock.cli.dlq_plan import Destination, Plan, Route
 from penstock.cli.dlq_reading import Counter, Letters
 from penstock.common.dead_letters import Replayed, own_headers, replayed_header
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import Header
 from penstock.kafka.clients import KafkaClients
 from penstock.pipeline.backfill.progress import Progress
 from penstock.pipeline.ingest.transactions import Transactions, transactions
-from penstock.pipeline.offset_ranges import OffsetRange
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """Longest time for which the records of a replay that was killed hold up readers of committed records."""

@@ -17,7 +17,7 @@ from penstock.common.serdes import Serde
 from penstock.common.written_times import moment
 
 if TYPE_CHECKING:
-    from penstock.cli.app_serdes import TopicSerdes
+    from penstock.cluster.topic_reading.topic_serdes import TopicSerdes
 
 SerdesOf: TypeAlias = "Callable[[str], TopicSerdes]"
 """Returns the serdes of a source topic."""

@@ -297,12 +297,12 @@ def source_of(
     ``application`` (MODULE:APP)."""
     if application is None:
         return clients, (bound(serdes[0], topic, "key"), bound(serdes[1], topic, "value"))
-    from penstock.cli.app_serdes import topic_serdes
     from penstock.cli.loading import load_application
+    from penstock.cluster.topic_reading.topic_serdes import topic_serdes
     from penstock.kafka.clients import ConfluentClients
 
     app = load_application(application)
-    known = topic_serdes(app, topic)
+    known = topic_serdes(app.topology, app.config, topic)
     key = bound(serdes[0], topic, "key") if named.key else known.key
     value = bound(serdes[1], topic, "value") if named.value else known.value
     if not named.servers:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.application_metadata import StoreMetadata
+from penstock.cluster.record_side import RecordSide
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling_status import ActorCount, ScalingStatus
 from penstock.cluster.status import ApplicationState, ApplicationStatus, StuckTask
@@ -40,6 +41,7 @@ __all__ = [
     "RangeQuery",
     "ReadSide",
     "Reading",
+    "RecordSide",
     "Rollout",
     "RolloutPhase",
     "RowsQuery",
@@ -153,6 +155,10 @@ class ReadSide(Protocol):
     @property
     def application_id(self) -> str:
         """``application.id``."""
+
+    @property
+    def records(self) -> RecordSide:
+        """Questions about the records of topics."""
 
     async def status(self) -> ApplicationStatus:
         """State, actors, tasks, placement and lags, as the coordinator knows them."""

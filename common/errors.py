@@ -72,6 +72,9 @@ contract handles it, so programs need not catch it::
     └── MissingManifestError          an ArchiveError: a manifest is missing, or a reader looks again
     cluster/queries/audit_point.py
     └── AuditPointError               no audit point could be taken: the audit is tried again later
+    cluster/record_side.py            answers to questions about the records of topics
+    ├── UnknownAppTopicError          the application neither reads nor writes that topic: the message lists its topics
+    └── ReadsBusyError                another topic is being read: ask again
     cluster/environment.py            what the coordinator gets instead of an answer
     ├── ActorLostError                the actor's process is gone: another takes its place
     ├── ActorEndedError               its loop has ended; the reason is reported elsewhere

@@ -30,10 +30,10 @@ from benchmarks.pipeline.job import COUNTED, PRICED, RECORDS, USERS, page_views
 from benchmarks.rig import Rig, rig
 from penstock.cli.audit import images_of
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.pipeline.audit.audit import AuditReport, audit
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.reading.contracts import every_record
 from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.state.builders import AnyStoreBuilder

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,6 @@ from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHa
 from penstock.cluster.health import UNKNOWN
 from penstock.cluster.names import static_member_id
 from penstock.cluster.placement.standby_assignor import standby_policy
-from penstock.cluster.queries.key_serdes import pickled_key_serdes
 from penstock.cluster.queries.metrics import metric_families
 from penstock.cluster.ray_cluster.own_actor import own_id, was_restarted
 from penstock.cluster.ray_cluster.running_lock import RunningLock, ray_cluster_in_words
@@ -111,10 +110,10 @@ class CoordinatorActor:
             return True  # not known yet; calls that wait here would take the places of all others
         return self._dispatcher is not None and actor_id in self._dispatcher.handles
 
-    async def key_serdes(self, store: str, source_topic: str) -> bytes:
-        """See :func:`~penstock.cluster.queries.key_serdes.pickled_key_serdes`."""
+    async def ask_program(self, question: Callable[[ApplicationSpec], object]) -> object:
+        """Returns the answer of a function of penstock about the program that runs."""
         assert self._spec is not None  # the first step of _begin
-        return pickled_key_serdes(self._deployments.spec, store, source_topic)
+        return await asyncio.to_thread(question, self._deployments.spec)
 
     async def describe(self) -> str:
         """Returns the topology that it runs; empty while that is not known."""

@@ -15,13 +15,14 @@ from typing_extensions import override
 
 from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
 from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
-from penstock.cluster.queries.actor_calls import CALL_S, ActorCalls, caller
+from penstock.cluster.queries.actor_calls import ActorCalls, caller
+from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
 from penstock.cluster.queries.key_search import row_of_key, rows_of_keys
-from penstock.cluster.queries.key_serdes import KeySerdes, key_bytes, unpickled
+from penstock.cluster.queries.key_serdes import KeySerdes, key_bytes, pickled_key_serdes, unpickled
 from penstock.cluster.queries.range_pages import PIECE_ROWS, TaskRange, first_rows
+from penstock.cluster.queries.record_queries import RecordQueries
 from penstock.cluster.queries.stale_answers import Ask, first_answer
 from penstock.cluster.queries.store_metadata import KeyQueryMetadata, StreamsMetadata, actors_with, place_of
-from penstock.cluster.ray_cluster.named_actors import require_coordinator
 from penstock.cluster.read_side import LONGEST_WAIT_S, Reading, ReadSide, StoreEntries, state_error, unknown_store
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import (
@@ -53,7 +54,7 @@ class StateQueries(ReadSide):
 
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
-        self._coordinator: Any = None
+        self._coordinator = CoordinatorCalls(application_id, lambda: self._key_serdes.clear())
         self._key_serdes: dict[tuple[str, str], KeySerdes] = {}
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
@@ -62,20 +63,26 @@ class StateQueries(ReadSide):
         self._calls: dict[tuple[str, bool], ActorCalls] = {}
         self._waiting = 0
         self._log = logger(__name__)
+        self._records = RecordQueries(application_id, self._coordinator)
 
     @property
     @override
     def application_id(self) -> str:
         return self._application_id
 
+    @property
+    @override
+    def records(self) -> RecordQueries:
+        return self._records
+
     @override
     async def status(self) -> ApplicationStatus:
-        status: ApplicationStatus = await self._ask_coordinator("status")
+        status: ApplicationStatus = await self._coordinator.ask("status")
         return status
 
     @override
     async def pause(self, paused: bool) -> ApplicationStatus:
-        status: ApplicationStatus = await self._ask_coordinator("pause", paused)
+        status: ApplicationStatus = await self._coordinator.ask("pause", paused)
         if status.state.has_ended:
             raise state_error(status)
         return status
@@ -96,7 +103,8 @@ class StateQueries(ReadSide):
         where = await self.store(store)
         which = store, where.source_topic  # another one may have most partitions one day
         if which not in self._key_serdes:
-            serde, produced, entries = unpickled(store, await self._ask_coordinator("key_serdes", *which))
+            question = partial(pickled_key_serdes, store=store, source_topic=where.source_topic)
+            serde, produced, entries = unpickled(store, await self._coordinator.ask_program(question))
             if serde is None:
                 raise ConfigError(f"store {store!r} has no key serde, and default.key.serde is not set")
             self._key_serdes[which] = KeySerdes(
@@ -331,7 +339,7 @@ class StateQueries(ReadSide):
             self._refreshing.add_done_callback(lambda it: it.cancelled() or it.exception())  # asked again soon enough
 
     async def _fetch_metadata(self) -> ApplicationMetadata:
-        metadata: ApplicationMetadata = await self._ask_coordinator("metadata")
+        metadata: ApplicationMetadata = await self._coordinator.ask("metadata")
         self._fetched_at = asyncio.get_running_loop().time()
         if metadata.generation != self._generation:
             self._generation = metadata.generation
@@ -340,25 +348,6 @@ class StateQueries(ReadSide):
         # One that is still starting knows no stores: nothing to remember.
         self._metadata = metadata if metadata.stores else None
         return metadata
-
-    async def _ask_coordinator(self, method: str, *arguments: Any) -> Any:
-        """Call the coordinator; look it up again if it is another one than before."""
-        for attempt in range(2):
-            if self._coordinator is None:
-                self._coordinator = await asyncio.to_thread(require_coordinator, self._application_id)
-                self._key_serdes.clear()  # it may run another program
-            try:
-                ref = getattr(self._coordinator, method).remote(*arguments)
-                return await asyncio.wait_for(asyncio.wrap_future(ref.future()), CALL_S)
-            except RayTaskError:
-                raise
-            except RayError:
-                self._coordinator = None
-                if attempt:
-                    raise ApplicationStateError(f"application {self._application_id!r} does not run") from None
-            except TimeoutError:
-                raise TaskNotReadyError(f"the coordinator of {self._application_id!r} does not answer") from None
-        raise AssertionError("unreachable")
 
 
 def _wanted(where: StoreMetadata, reading: Reading) -> Sequence[int]:

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from itertools import pairwise
 
 from penstock.common.errors import ArchiveError, ArchiveGapError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.pipeline.archive.manifest import (
     ArchivedFile,
     Base,
@@ -16,7 +17,6 @@ from penstock.pipeline.archive.manifest import (
     Opened,
     Span,
 )
-from penstock.pipeline.offset_ranges import OffsetRange
 
 
 class ArchivedTopic:

@@ -13,12 +13,12 @@ import msgspec
 from penstock.common.errors import ArchiveError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.archive.compaction import compact
 from penstock.pipeline.archive.file_writer import FileWriter
 from penstock.pipeline.archive.manifest import ArchivedFile, Span
 from penstock.pipeline.archive.opening import ArchiveTask, OpenRun, now_ms, publish
 from penstock.pipeline.archive.topic_log import ArchiveTakenOverError, TopicLog
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 
 PART_OFFSETS = 100_000
 """Number of offsets of a partition up to which it is not worthwhile to divide them among tasks."""

@@ -11,6 +11,7 @@ from functools import partial
 
 import msgspec
 
+from penstock.common.offset_ranges import OffsetRange
 from penstock.objects.contracts import ObjectStore
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.file_builder import FileBuilder
@@ -18,7 +19,6 @@ from penstock.pipeline.archive.file_writer import FILE_BYTES
 from penstock.pipeline.archive.manifest import ArchivedFile, Span
 from penstock.pipeline.archive.records import read_file
 from penstock.pipeline.archive.topic_log import TopicLog
-from penstock.pipeline.offset_ranges import OffsetRange
 
 _ROWS = 10_000
 WORTHWHILE = 8

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.common.errors import ArchiveError, ObjectExistsError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.digests import digest_of
 from penstock.pipeline.archive.manifest import ArchivedFile, file_name
 from penstock.pipeline.archive.records import ContentDigest
-from penstock.pipeline.offset_ranges import OffsetRange
 
 _GROUP_BYTES = 32 << 20
 _PLAIN = ("value",)

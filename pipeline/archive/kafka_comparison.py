@@ -10,13 +10,13 @@ from itertools import chain
 import numpy as np
 
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import KafkaClients
 from penstock.objects.contracts import ObjectStore
 from penstock.pipeline.archive.manifest import ArchivedFile
 from penstock.pipeline.archive.plan import Offsets
 from penstock.pipeline.archive.records import ContentDigest, arrow_of, read_file
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 ABORTED = "aborted"

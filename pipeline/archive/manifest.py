@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from penstock.common.errors import ArchiveError
-from penstock.pipeline.offset_ranges import OffsetRange
+from penstock.common.offset_ranges import OffsetRange
 
 FORMAT = 1
 TOPICS = "topics/"

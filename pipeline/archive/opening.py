@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from penstock.common.errors import ArchiveError, MissingTopicError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.shown import similar_to
 from penstock.kafka.clients import KafkaClients
 from penstock.objects.contracts import ObjectStore
@@ -25,7 +26,6 @@ from penstock.pipeline.archive.manifest import Span, folder_of
 from penstock.pipeline.archive.plan import Offsets, check_lost, where_to_start, which_generation
 from penstock.pipeline.archive.publication import Publisher
 from penstock.pipeline.archive.topic_log import TopicLog, begin_generation
-from penstock.pipeline.offset_ranges import OffsetRange
 
 RECORDS_PER_COMMIT = 5_000_000
 """The most records that one batch takes: a run that is killed repeats about as many at most."""

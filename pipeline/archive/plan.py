@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.common.errors import ArchiveError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.manifest import Generation, Span
-from penstock.pipeline.offset_ranges import OffsetRange
 
 Offsets = Mapping[int, OffsetRange]
 """The offsets that Kafka has of each partition of a topic now."""

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.common.errors import StreamsError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.objects.contracts import ObjectStore
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.kafka_comparison import KafkaComparison
 from penstock.pipeline.archive.manifest import ArchivedFile
 from penstock.pipeline.archive.records import FILE_SCHEMA, content_digest, read_file
-from penstock.pipeline.offset_ranges import OffsetRange
 
 RETENTION = "retention"
 UNKNOWN = "unknown"

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.contracts import HistorySource
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.windowed.expiring_store import ExpiringStoreBuilder

@@ -9,9 +9,9 @@ from functools import cached_property
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.backfill.offsets_now import topic_counts
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage, stage_shapes
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.program import TaskProgram

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import Ranges
 from penstock.common.records import RecordBatch
-from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
 from penstock.state.key_sample import KeySample
 from penstock.state.key_value.store import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from penstock.common.errors import ArchiveError, ArchiveGapError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.common.records import RecordBatch
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.ranged_file import RangedFile
@@ -19,7 +20,6 @@ from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.manifest import ArchivedFile
 from penstock.pipeline.archive.records import read_file
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
 from penstock.pipeline.rows import headers_of
 

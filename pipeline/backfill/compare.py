@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from penstock.common.config import StreamsConfig
+from penstock.common.offset_ranges import Ranges
 from penstock.pipeline.backfill.stage_rows import StageRows
-from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.frames import frame_of
 from penstock.state.builders import AnyStoreBuilder

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.offset_ranges import Ranges, size_of
 from penstock.common.shown import counted
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.run_stages import name_of
 from penstock.pipeline.backfill.splitting import RECORDS_PER_PART, parts_of, why_whole
-from penstock.pipeline.offset_ranges import Ranges, size_of
 from penstock.topology.physical.topology import SinkNode
 
 _MOST_PARTITIONS = 16

@@ -9,11 +9,11 @@ from functools import cached_property
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.common.written_times import moment
 from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.backfill.bounds import EARLIEST, Bounds, OffsetsAt
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.kafka_history import kafka_ranges
 from penstock.pipeline.reading.kafka_reader import has_records
 from penstock.pipeline.task_hosts.collector import TopicCounts

@@ -10,6 +10,7 @@ from penstock.common.calls_at_once import is_remote
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.common.shown import counted
 from penstock.kafka.backfill_note import fingerprint
 from penstock.kafka.contracts import Admin, RecordConsumer
@@ -17,7 +18,6 @@ from penstock.pipeline.backfill.bounds import WHOLE, Bounds
 from penstock.pipeline.backfill.offsets_now import OffsetLookUp, OffsetsNow
 from penstock.pipeline.backfill.order import StageSubtopologies, in_order
 from penstock.pipeline.backfill.unrolling import UnrolledPass, unrolled
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.kafka_history import kafka_ranges
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.cycle_pass import MOST_TOPICS, CyclePass

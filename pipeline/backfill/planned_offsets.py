@@ -8,8 +8,8 @@ from dataclasses import replace
 from msgspec import Struct
 
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.task_hosts.collector import TopicCounts
 
 _Range = tuple[str, int, int, int]

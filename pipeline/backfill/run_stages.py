@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from penstock.checkpoints.hand_overs import HandedOverTask
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import size_of
 from penstock.common.shown import counted
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.progress import Meter
@@ -20,7 +21,6 @@ from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, RECORDS, Fin
 from penstock.pipeline.backfill.stage_input import ChangelogRows, HistoryInput
 from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
-from penstock.pipeline.offset_ranges import size_of
 from penstock.pipeline.reading.contracts import HistorySource, every_record
 from penstock.pipeline.rows import END, REPARTITION
 from penstock.pipeline.spark.causes import causes_named

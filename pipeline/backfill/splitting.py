@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from penstock.common.config import StreamsConfig
 from penstock.common.extractors import FailOnInvalidTimestamp
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.backfill.plan import Stage
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.task_hosts.global_topics import may_look_into_global_stores
 from penstock.tasks.program import TaskProgram
 from penstock.topology.physical.topology import ProcessorNode

@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.offset_ranges import Ranges
 from penstock.common.records import RecordBatch
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.row_files import Files, placed_in, written_to
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
 from penstock.pipeline.reading.due_records import DueBatch
 from penstock.pipeline.reading.merge import TimedBatches, merged, merged_writers

@@ -15,10 +15,10 @@ import msgspec
 
 from penstock.common.errors import BrokerUnreachableError, ConfigError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import Admin
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 TRANSACTION_TIMEOUT_MS = 60_000

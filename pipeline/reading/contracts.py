@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import Protocol
 
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import Ranges
 from penstock.common.records import RecordBatch
-from penstock.pipeline.offset_ranges import Ranges
 
 
 class OpenHistory(Protocol):

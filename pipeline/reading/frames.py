@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.common.ids import TopicPartition
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.contracts import HistorySource, every_record
 
 _SCHEMA = "topic string, partition int, sequence long, key binary, value binary, timestamp long"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import RecordConsumer
 from penstock.kafka.topics import Topics
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
 from penstock.pipeline.reading.kafka_reader import KafkaReader
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 
 _RECORDS_PER_POLL = 10_000
 _POLL_S = 0.1

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.common.config import StreamsConfig
+from penstock.common.offset_ranges import Ranges
 from penstock.common.records import RecordBatch
-from penstock.pipeline.offset_ranges import Ranges
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.global_state import GlobalStateTask, with_offsets
 from penstock.tasks.program import TaskProgram

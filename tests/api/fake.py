@@ -30,6 +30,7 @@ from penstock.common.errors import SerializationError, UnknownStateStoreError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.position import Position
 from penstock.common.serdes import Serde, Serdes
+from tests.api.fake_records import FakeRecordSide
 
 APPLICATION_ID = "word-count"
 POSITION = Position({"words": {0: 41, 1: 7}})
@@ -107,6 +108,7 @@ class FakeReadSide:
     def __init__(self) -> None:
         self.current = STATUS
         self.failure: Exception | None = None
+        self.records = FakeRecordSide(APPLICATION_ID)
         self.fakes = {"counts": FakeStore(Serdes.string()), "by-number": FakeStore(Serdes.integer())}
 
     def _store(self, name: str) -> FakeStore:

@@ -168,6 +168,8 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
         f"{application}/live",
         f"{application}/pause",
         f"{application}/resume",
+        f"{application}/topics",
+        f"{application}/topics/{{topic}}/peek",
         f"{application}/stores/{{store}}/keys/{{key}}",
         f"{application}/stores/{{store}}/keys:batch",
         f"{application}/stores/{{store}}/range",

@@ -68,6 +68,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "programs",
             "watchers",
             "queries",
+            "topic_reading",
             "ray_cluster",
         },
         "coordinator": {"placement", "scaling", "programs"},
@@ -75,7 +76,8 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "placement": set(),
         "programs": set(),
         "watchers": set(),
-        "queries": {"ray_cluster"},
+        "queries": {"topic_reading", "ray_cluster"},
+        "topic_reading": set(),
         "ray_cluster": set(),
     },
     "pipeline": {

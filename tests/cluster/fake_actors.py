@@ -13,6 +13,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
 from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
+from penstock.cluster.queries.key_serdes import pickled_key_serdes
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import (
@@ -151,8 +152,14 @@ class FakeCoordinator:
         return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors), self.standbys)
 
     @property
-    def key_serdes(self) -> Method:
-        return Method(lambda store, topic: self.pickled_serdes[store] if topic == "in" else b"")
+    def ask_program(self) -> Method:
+        """Knows the key serdes of stores that are made from topic ``in``."""
+
+        def answer(question: Any) -> bytes:
+            assert question.func is pickled_key_serdes
+            return self.pickled_serdes[question.keywords["store"]] if question.keywords["source_topic"] == "in" else b""
+
+        return Method(answer)
 
     @property
     def status(self) -> Method:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from ray import cloudpickle
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
+from penstock.actors.spec import ApplicationSpec
 from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.api.app import create_app
 from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
@@ -21,6 +21,7 @@ from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.queries.queryable import views_of
 from penstock.cluster.status import ApplicationState, ApplicationStatus
+from penstock.cluster.topic_reading.sources import TopicSource
 from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
 from penstock.common.topics import NewTopic
@@ -82,10 +83,10 @@ class LocalApplication:
         for slot, name in enumerate(sorted(set(self.placement.values())), 1):
             mine = [task for task in tasks if self.placement[task] == name]
             self.actors[name] = Actor(self.rig.running(*mine, slot=slot))
-        self.metadata, self.status, self.key_serdes = (
+        self.metadata, self.status, self.ask_program = (
             _Remote(self._metadata),
             _Remote(self._status),
-            _Remote(self._keys),
+            _Remote(self._answer),
         )
         self.pause = _Remote(self._pause)
 
@@ -111,12 +112,9 @@ class LocalApplication:
     def _pause(self, paused: bool) -> ApplicationStatus:
         return replace(self._status(), paused=paused)
 
-    def _keys(self, store: str, topic: str) -> bytes:
-        builder = self.topology.store_builders[store]
-        pickled: bytes = cloudpickle.dumps(  # type: ignore[no-untyped-call]  # untyped in Ray
-            (builder.key_serde, builder.key_serde, builder.entries)
-        )
-        return pickled
+    def _answer(self, question: Callable[[ApplicationSpec], Any]) -> Any:
+        answer = question(self.rig.spec)
+        return replace(answer, clients=self.rig.clients) if isinstance(answer, TopicSource) else answer
 
     def write(self, topic: str, key: str, value: str | None, timestamp: int, partition: int = -1) -> int:
         """A record; its offset."""

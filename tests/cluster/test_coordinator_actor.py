@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,7 @@ from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator_shell import coordinator_actor
 from penstock.cluster.events import Event, TasksHeld
+from penstock.cluster.queries.key_serdes import pickled_key_serdes
 from penstock.cluster.rollout import Hold
 from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.broker_watch import BrokerWatch
@@ -134,7 +136,9 @@ def test_the_key_serdes_of_a_store_are_its_own_and_that_of_the_topic_that_places
         coordinator._spec = coordinator._deployments._specs[1] = spec
 
         async def serdes(store: str, topic: str) -> object:
-            return cloudpickle.loads(await coordinator.key_serdes(store, topic))
+            answer = await coordinator.ask_program(partial(pickled_key_serdes, store=store, source_topic=topic))
+            assert isinstance(answer, bytes)
+            return cloudpickle.loads(answer)
 
         assert await serdes("own", "in") == (string, json, PLAIN)
         assert await serdes("grouped", "app-by-value-repartition") == (json, string, PLAIN)

@@ -12,6 +12,7 @@ import pytest
 import ray
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.api.page.record_bodies import PeekBody
 from penstock.api.schemas import ApplicationBody
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.read_side import ApplicationState
@@ -68,6 +69,11 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     status = ApplicationBody.model_validate(client.get(application).json())
     assert (status.state, status.http_address) == ("RUNNING", str(client.base_url).rstrip("/"))
     assert [task.task_id for task in status.tasks] == ["0_0", "0_1", "1_0", "1_1"]
+
+    peek = PeekBody.model_validate(client.get(f"{application}/topics/{it.counts_topic}/peek").json())
+    shown = {each.key.value: each.value.value for each in peek.records[::-1] if each.key and each.value}
+    assert shown
+    assert shown.items() <= it.sent.items()
 
     absent = client.get(f"{application}/stores/cuonts/keys/the")
     assert (absent.status_code, absent.json()["known_stores"]) == (404, ["counts"])

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.offset_ranges import Ranges
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import KafkaClients
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.kafka_reader import KafkaReader
 from penstock.pipeline.reading.merge import TimedBatches, TimesOf, merged, merged_writers
 from penstock.pipeline.rows import OUTPUT_ARROW

@@ -14,6 +14,7 @@ import pytest
 
 from penstock.common.errors import ArchiveError, ArchiveGapError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.common.topics import NewTopic
 from penstock.objects.digests import digest_of
 from penstock.objects.storage import ObjectLocation
@@ -22,7 +23,6 @@ from penstock.pipeline.archive.records import FILE_SCHEMA, content_digest
 from penstock.pipeline.backfill.archive_history import ArchiveAndKafka, ArchiveHistory
 from penstock.pipeline.backfill.backfill import BackfillOptions, backfill, explain
 from penstock.pipeline.backfill.bounds import bounds_of
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory, every_record
 from penstock.pipeline.reading.kafka_history import kafka_ranges
 from penstock.pipeline.reading.kafka_reader import KafkaReader

@@ -12,12 +12,12 @@ import pytest
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.topics import NewTopic
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.pipeline.backfill.bounds import EARLIEST, LATEST, bound_of, bounds_of
 from penstock.pipeline.backfill.offsets_now import OffsetLookUp
 from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.reading.kafka_history import kafka_ranges
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients

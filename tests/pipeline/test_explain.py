@@ -6,11 +6,11 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.topics import NewTopic
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.pipeline.backfill.explain import explained
 from penstock.pipeline.backfill.plan import plan_backfill
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.testing.fake_broker import FakeRecord
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology

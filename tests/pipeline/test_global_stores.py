@@ -10,11 +10,11 @@ import pytest
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.pipeline.backfill.backfill import backfill
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.rows import SINK
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores

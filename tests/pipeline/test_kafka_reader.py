@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import Any
 
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 FAST, SLOW = TopicPartition("fast", 0), TopicPartition("slow", 0)

@@ -13,6 +13,7 @@ import pytest
 import penstock as ps
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.common.records import RecordBatch
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.plan import Stage
@@ -22,7 +23,6 @@ from penstock.pipeline.backfill.splitting import Part, parts_of, unfinished, why
 from penstock.pipeline.backfill.stage_files import StageWriter, Unit
 from penstock.pipeline.backfill.stage_input import HistoryInput
 from penstock.pipeline.backfill.work import StageWork
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.merge import merged_writers
 from penstock.pipeline.rows import REPARTITION, SINK
 from penstock.pipeline.task_hosts.collector import TopicCounts

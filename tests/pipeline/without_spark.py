@@ -13,6 +13,7 @@ from msgspec import json
 from penstock.checkpoints.hand_overs import HandedOverTask, HandOverWriter
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import Ranges
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.pipeline.backfill.checkpoint_hand_over import (
     CheckpointHandOver,
@@ -20,7 +21,6 @@ from penstock.pipeline.backfill.checkpoint_hand_over import (
     checkpoint_location,
 )
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage, plan_backfill
-from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.rows import CHANGELOG, CHECKPOINT, OFFSET, REPARTITION, SINK, headers_row
 from penstock.pipeline.task_hosts.checkpoints import CheckpointUpload
 from penstock.pipeline.task_hosts.cycle_host import CycleHost

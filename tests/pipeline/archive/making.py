@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.common.offset_ranges import OffsetRange
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.digests import digest_of
 from penstock.pipeline.archive.manifest import ArchivedFile, Span, file_name
 from penstock.pipeline.archive.records import FILE_SCHEMA, content_digest
 from penstock.pipeline.archive.topic_log import TopicLog, begin_generation
-from penstock.pipeline.offset_ranges import OffsetRange
 
 TOPIC = "lines"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.common.errors import ArchiveError, ArchiveGapError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.objects.memory import MemoryObjects
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.topic_log import BASE_EACH, TopicLog, begin_generation
-from penstock.pipeline.offset_ranges import OffsetRange
 from tests.pipeline.archive.making import begun, named, span
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.common.errors import ArchiveError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.memory import MemoryObjects
 from penstock.pipeline.archive.catalog import Archive
@@ -16,7 +17,6 @@ from penstock.pipeline.archive.compaction import Compaction, compact, plan_compa
 from penstock.pipeline.archive.records import content_digest
 from penstock.pipeline.archive.topic_log import ArchiveTakenOverError, TopicLog
 from penstock.pipeline.archive.verification import verify
-from penstock.pipeline.offset_ranges import OffsetRange
 from tests.pipeline.archive.making import begun, span, table, written
 
 

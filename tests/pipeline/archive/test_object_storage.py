@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from penstock.cli.main import app
 from penstock.common.errors import ObjectStoreError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.iceberg_publisher import IcebergPublisher
 from penstock.pipeline.backfill.archive_history import ArchiveHistory
 from penstock.pipeline.iceberg_catalog import IcebergCatalog
-from penstock.pipeline.offset_ranges import OffsetRange
 from tests.pipeline.archive.without_spark import Cluster
 from tests.s3 import BUCKET, S3Server
 

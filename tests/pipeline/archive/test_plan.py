@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from penstock.common.errors import ArchiveError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.objects.memory import MemoryObjects
 from penstock.pipeline.archive.batches import next_ranges, parts_of
 from penstock.pipeline.archive.manifest import Generation, Span
 from penstock.pipeline.archive.plan import Continued, check_lost, where_to_start, which_generation
-from penstock.pipeline.offset_ranges import OffsetRange
 from tests.pipeline.archive.making import begun, named, span
 
 ONE, TWO = TopicPartition("lines", 0), TopicPartition("lines", 1)

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 from penstock.common.errors import ArchiveError
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.serdes import Serdes
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.decoding import Decoding, NamedSerde
-from penstock.pipeline.offset_ranges import OffsetRange
 from tests.pipeline.archive.archiving import Rig
 from tests.waiting import eventually
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from penstock.common.errors import ObjectExistsError
+from penstock.common.offset_ranges import OffsetRange
 from penstock.objects.memory import MemoryObjects
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.topic_log import ArchiveTakenOverError, TopicLog, begin_generation
-from penstock.pipeline.offset_ranges import OffsetRange
 from tests.pipeline.archive.making import begun, named, span
 from tests.tiers import examples
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.objects.memory import MemoryObjects
@@ -18,7 +19,6 @@ from penstock.pipeline.archive import kafka_comparison
 from penstock.pipeline.archive.kafka_comparison import KafkaComparison
 from penstock.pipeline.archive.topic_log import TopicLog
 from penstock.pipeline.archive.verification import Missing, verify, without
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.testing.fake_clients import FakeClients
 from tests.pipeline.archive.making import begun, span, written
 

@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.api.encoding import to_json
-from penstock.cli.app_serdes import topic_serdes
+from penstock.cluster.topic_reading.topic_serdes import topic_serdes
 from penstock.common.errors import ConfigError
 from penstock.state.key_value.store import SubscriptionStoreBuilder
 from penstock.testing.topology_test_driver import TopologyTestDriver
@@ -33,7 +33,7 @@ def shown(
 ) -> list[Shown]:
     """Plays ``records`` (topic, key, value, timestamp) and returns what ``topic`` then has."""
     app = ps.KafkaStreams(builder.build(), {"application.id": "app", **config})
-    serdes = topic_serdes(app, topic)
+    serdes = topic_serdes(app.topology, app.config, topic)
     with TopologyTestDriver(app.topology, {"application.id": "app", **config}) as driver:
         for name in dict.fromkeys(name for name, *_ in records):
             driver.create_input_topic(name, TEXT, TEXT)
@@ -66,14 +66,14 @@ def test_topics_of_users_and_repartition_topics() -> None:
     assert shown(builder, "out", *records)[-1] == Shown("a", 2)
     assert shown(builder, "app-counts-changelog", *records)[-1] == Shown("a", 2)
     app = ps.KafkaStreams(builder.build(), {"application.id": "app"})
-    assert topic_serdes(app, "in").key.name == "string"
+    assert topic_serdes(app.topology, app.config, "in").key.name == "string"
     with pytest.raises(ConfigError, match=r"neither reads nor writes topic 'ou' \(similar: out\): its topics are app-"):
-        topic_serdes(app, "ou")
+        topic_serdes(app.topology, app.config, "ou")
     app = ps.KafkaStreams(
         builder.build(), {"application.id": "app", "errors.dead.letter.queue.topic.name": "app-letters"}
     )
     with pytest.raises(ConfigError, match="'penstock dlq show app-letters --app …' decodes them"):
-        topic_serdes(app, "app-letters")
+        topic_serdes(app.topology, app.config, "app-letters")
 
 
 def test_updates_of_a_table_on_their_way_have_both_values() -> None:
@@ -165,4 +165,4 @@ def test_a_source_with_a_pattern_reads_topics_that_it_does_not_name() -> None:
     builder = ps.StreamsBuilder()
     builder.stream(re.compile("clicks-.*"), CONSUMED).to("out", ps.Produced.with_(TEXT, TEXT))
     app = ps.KafkaStreams(builder.build(), {"application.id": "app"})
-    assert topic_serdes(app, "clicks-eu").value.name == "string"
+    assert topic_serdes(app.topology, app.config, "clicks-eu").value.name == "string"

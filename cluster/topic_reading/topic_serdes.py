@@ -1,11 +1,11 @@
-"""Finds the serdes that an application uses for a topic, so that commands can decode the topic's records: topics of
-users, repartition topics, changelogs, and the topics of foreign-key joins."""
+"""Finds the serdes that an application uses for a topic, so that its records can be shown: topics of users, repartition
+topics, changelogs, and the topics of foreign-key joins."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, SerializationError
@@ -23,10 +23,7 @@ from penstock.state.windowed.window_store import WindowStoreBuilder
 from penstock.tasks.operators.subscriptions import prefix_of, primary_key
 from penstock.tasks.program import TaskProgram, source_topic
 from penstock.topology.physical.operators.foreign_key import ForeignKeySerdes, SubscriptionReceive
-from penstock.topology.physical.topology import ProcessorNode, SinkNode, internal_topic
-
-if TYPE_CHECKING:
-    from penstock.cluster.client.kafka_streams import KafkaStreams
+from penstock.topology.physical.topology import ProcessorNode, SinkNode, Topology, internal_topic
 
 _INSTRUCTIONS = ("forget", "forget and answer", "answer", "answer if there")
 _NO_HASH = 0x80
@@ -44,27 +41,46 @@ class TopicSerdes(NamedTuple):
     use: str = ""
 
 
-def topic_serdes(application: KafkaStreams, topic: str) -> TopicSerdes:
-    """Returns the serdes with which ``application`` reads ``topic``, or if it does not read it, writes it. They are
-    bound to the topic. Raises ConfigError, which names the topics that the application has."""
-    config = application.config
-    programs = [TaskProgram.of([sub], config) for sub in application.topology.every_subtopology]
-    known: dict[str, TopicSerdes] = {}
-    for name, found in _all(programs, config):
-        known.setdefault(name, found)
-    if topic in known:
-        return known[topic]
-    for program in programs:
-        if (source := source_topic(program, topic)) is not None:
-            return TopicSerdes(source.key_serde, source.value_serde, f"read by {source.node}")
+class KnownTopics:
+    """The topics that a program reads and writes, by their names in Kafka. Raises what :meth:`TaskProgram.of` does."""
+
+    def __init__(self, topology: Topology, config: StreamsConfig) -> None:
+        self._programs = [TaskProgram.of([sub], config) for sub in topology.every_subtopology]
+        self.by_name: dict[str, TopicSerdes] = {}
+        for name, found in _all(self._programs, config):
+            self.by_name.setdefault(name, found)
+
+    @property
+    def uses(self) -> dict[str, str]:
+        """The use of each topic."""
+        return {topic: found.use for topic, found in self.by_name.items()}
+
+    def find(self, topic: str) -> TopicSerdes | None:
+        """Returns the serdes of a topic, also of one that matches the pattern of a source; None if the program neither
+        reads nor writes it."""
+        if topic in self.by_name:
+            return self.by_name[topic]
+        for program in self._programs:
+            if (source := source_topic(program, topic)) is not None:
+                return TopicSerdes(source.key_serde, source.value_serde, f"read by {source.node}")
+        return None
+
+
+def topic_serdes(topology: Topology, config: StreamsConfig, topic: str) -> TopicSerdes:
+    """Returns the serdes with which a program reads ``topic``, or if it does not read it, writes it. They are bound to
+    the topic. Raises ConfigError, which names the topics that the application has."""
+    topics = KnownTopics(topology, config)
+    if (found := topics.find(topic)) is not None:
+        return found
     if topic == config.errors_dead_letter_queue_topic_name:
         raise ConfigError(
             f"topic {topic!r} holds the dead letters of application {config.application_id!r}, which have no serde of "
             f"their own: 'penstock dlq show {topic} --app …' decodes them, and '--value bytes' without --app reads them"
         )
+    similar = similar_to(topic, topics.by_name)
     raise ConfigError(
-        f"application {config.application_id!r} neither reads nor writes topic {topic!r}{similar_to(topic, known)}: "
-        f"its topics are {', '.join(sorted(known))}"
+        f"application {config.application_id!r} neither reads nor writes topic {topic!r}{similar}: its topics are "
+        f"{', '.join(sorted(topics.by_name))}"
     )
 
 

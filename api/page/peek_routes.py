@@ -1,0 +1,58 @@
+"""Routes to the topics of the application: their names, and their newest records."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import FastAPI, Path, Query
+from starlette.responses import Response
+
+from penstock.api.asking import APPLICATION, INVALID, UNKNOWN_APPLICATION, App, check, json_response
+from penstock.api.page.record_bodies import PeekBody, TopicsBody
+from penstock.api.page.record_json import peek_json
+from penstock.api.problems import documented
+from penstock.cluster.read_side import ReadSide
+from penstock.cluster.record_side import PEEK_MOST
+
+_TOPICS = APPLICATION + "/topics"
+UNKNOWN_TOPIC = (
+    "No such application; or it neither reads nor writes the topic: see ``known_topics``; or Kafka has no such topic"
+)
+NOT_NOW = "The application does not run, no broker answers, or another topic is being read: see Retry-After"
+KAFKA_REFUSES = "Kafka does not allow the application to read the topic, or the application is not configured for it"
+
+Topic = Annotated[str, Path(description="The topic's name in Kafka")]
+
+
+def add_to(app: FastAPI, queries: ReadSide) -> None:
+    """Add these routes to ``app``."""
+
+    @app.get(
+        _TOPICS,
+        tags=["topics"],
+        response_model=TopicsBody,
+        responses=documented({404: UNKNOWN_APPLICATION, 422: INVALID, 503: NOT_NOW}),
+    )
+    async def topics(app: App) -> Response:
+        """The topics that the application reads and writes: its sources, sinks, repartition topics and changelogs."""
+        check(queries, app)
+        uses = await queries.records.topics()
+        return json_response({"topics": [{"name": name, "use": uses[name]} for name in sorted(uses)]})
+
+    @app.get(
+        _TOPICS + "/{topic}/peek",
+        tags=["topics"],
+        response_model=PeekBody,
+        responses=documented({404: UNKNOWN_TOPIC, 422: INVALID, 500: KAFKA_REFUSES, 503: NOT_NOW}),
+    )
+    async def peek(
+        app: App,
+        topic: Topic,
+        limit: Annotated[int, Query(ge=1, le=PEEK_MOST, description="Number of records")] = 20,
+    ) -> Response:
+        """The newest records of a topic that the application reads or writes, decoded by its serdes. Read from Kafka,
+        without a consumer group; one topic at a time is read. Keys and values of more than 64 KiB are not decoded."""
+        check(queries, app)
+        found = await queries.records.peek(topic, limit)
+        return Response(await asyncio.to_thread(peek_json, found), media_type="application/json")

@@ -1,0 +1,80 @@
+"""The documents about records of topics: see ``documents.py``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ShownBody(_Body):
+    """A key, a value, or the value of a header."""
+
+    form: Literal["decoded", "text", "bytes"] = Field(
+        description="decoded: by the serde of the topic; text: the bytes as UTF-8; bytes: base64."
+    )
+    value: Any = Field(description="Any JSON if it is decoded, otherwise text.")
+    size: int = Field(description="Bytes in the topic.")
+    clipped: bool = Field(description="True if ``value`` is only the beginning.")
+    problem: str | None = Field(description="The reason why it is not decoded. Null if it is, and in headers.")
+
+
+class HeaderBody(_Body):
+    """A header."""
+
+    name: str
+    value: ShownBody | None
+
+
+class RecordBody(_Body):
+    """A record of a topic."""
+
+    partition: int
+    offset: int
+    timestamp: int = Field(description="In ms since 1970.")
+    key: ShownBody | None
+    value: ShownBody | None = Field(description="Null for a null value, which deletes the key in a table.")
+    headers: list[HeaderBody] = Field(description="The first 50.")
+    header_count: int = Field(description="The number of all headers.")
+
+
+class LookedBody(_Body):
+    """The offsets of a partition that were looked at: from ``reached`` up to, but not including, ``end``."""
+
+    partition: int
+    begin: int = Field(description="The first offset that exists.")
+    reached: int
+    end: int = Field(description="The offset after the last one that can be read.")
+
+
+class PeekBody(_Body):
+    """The newest records of a topic."""
+
+    topic: str
+    use: str = Field(description="Its use in the application.")
+    committed_only: bool = Field(description="True if records of open and aborted transactions are left out.")
+    records: list[RecordBody] = Field(
+        description="The newest first, by timestamp; those of one partition are in the order of their offsets."
+    )
+    looked: list[LookedBody]
+    stopped: str | None = Field(
+        description="The limit that ended the read early: newer records of other partitions may be missing. Null if "
+        "there was none."
+    )
+
+
+class TopicBody(_Body):
+    """A topic of the application."""
+
+    name: str
+    use: str
+
+
+class TopicsBody(_Body):
+    """The topics that the application reads and writes, without those that its functions choose."""
+
+    topics: list[TopicBody]

@@ -1,0 +1,148 @@
+"""The records of an application's topics over HTTP: real tasks and the real read side on a broker in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import penstock as ps
+from penstock.api.page.record_bodies import PeekBody
+from penstock.cluster.queries.record_queries import OneRead
+from penstock.cluster.record_side import ReadsBusyError
+from penstock.cluster.topic_reading.sources import reading_clients
+from penstock.common.config import StreamsConfig
+from tests.actors.rig import APPLICATION
+from tests.cluster.local_application import LocalApplication, OneLoopTransport
+from tests.waiting import PATIENCE_S
+
+TEXT, NUMBER = ps.Serdes.string(), ps.Serdes.long()
+TOPICS = f"/v1/applications/{APPLICATION}/topics"
+
+
+def counting() -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    words = builder.stream("in", ps.Consumed.with_(TEXT, TEXT))
+    grouped = words.group_by(lambda _, value: value, ps.Grouped.with_(TEXT, TEXT).with_name("words"))
+    counts = grouped.count(ps.Materialized.as_("counts"))
+    counts.to_stream().to("out", ps.Produced.with_(TEXT, NUMBER))
+    return builder.build()
+
+
+@pytest.fixture
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalApplication]:
+    app = LocalApplication(tmp_path, counting(), ["in", "out", f"{APPLICATION}-words-repartition", "other"])
+    monkeypatch.setattr("ray.get_actor", lambda *_: app)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def client(application: LocalApplication) -> Iterator[httpx.Client]:
+    transport = OneLoopTransport(APPLICATION)
+    with httpx.Client(transport=transport, base_url="http://localhost") as client:
+        yield client
+
+
+def peek(client: httpx.Client, topic: str) -> PeekBody:
+    answer = client.get(f"{TOPICS}/{topic}/peek")
+    assert answer.status_code == 200, answer.text
+    return PeekBody.model_validate(answer.json())
+
+
+def newest(client: httpx.Client, topic: str) -> tuple[Any, Any]:
+    """Returns the key and the value of a topic's newest record."""
+    record = peek(client, topic).records[0]
+    return record.key and record.key.value, record.value and record.value.value
+
+
+def test_each_topic_of_the_application_is_decoded_by_its_serdes(
+    application: LocalApplication, client: httpx.Client
+) -> None:
+    for number, word in enumerate(["a", "b", "a"]):
+        application.write("in", f"k{number}", word, number)
+    application.commit()
+    application.settle()
+    application.commit()
+    uses = {each["name"]: each["use"] for each in client.get(TOPICS).json()["topics"]}
+    repartition, changelog = f"{APPLICATION}-words-repartition", f"{APPLICATION}-counts-changelog"
+    assert set(uses) == {"in", "out", repartition, changelog}
+    assert uses[changelog] == "changelog of store counts (timestamped key-value)"
+    assert newest(client, "in") == ("k2", "a")
+    assert newest(client, repartition) == ("a", "a")
+    assert newest(client, changelog) == newest(client, "out") == ("a", 2)
+    assert [each.use for each in (peek(client, "in"), peek(client, "out"))] == [uses["in"], uses["out"]]
+
+
+def test_other_topics_of_the_broker_are_not_shown(client: httpx.Client) -> None:
+    answer = client.get(f"{TOPICS}/other/peek")
+    assert (answer.status_code, answer.json()["type"]) == (404, "urn:penstock:problem:unknown-topic")
+    assert "in" in answer.json()["known_topics"]
+
+
+def test_while_no_broker_answers_the_answer_is_503(application: LocalApplication, client: httpx.Client) -> None:
+    application.rig.broker.down = True
+    answer = client.get(f"{TOPICS}/in/peek")
+    application.rig.broker.down = False
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:penstock:problem:no-broker")
+    assert peek(client, "in").records == []
+
+
+def test_one_read_runs_at_a_time_and_one_that_hangs_keeps_its_place_until_it_ends() -> None:
+    may_end, begun = threading.Event(), threading.Event()
+
+    def hang() -> str:
+        begun.set()
+        assert may_end.wait(PATIENCE_S)
+        return "late"
+
+    async def play() -> None:
+        one = OneRead(wait_s=0.01, longest_s=0.01)
+        with pytest.raises(ReadsBusyError, match=r"could not be read within 0\.01 s"):
+            await one.run(hang)
+        assert begun.is_set()
+        with pytest.raises(ReadsBusyError, match="another topic is being read"):
+            await one.run(lambda: "refused")
+        may_end.set()
+        patient = OneRead()
+        patient._running = one._running
+        assert await patient.run(lambda: "next") == "next"
+
+    asyncio.run(play())
+
+
+def test_a_read_whose_client_has_gone_is_not_begun_twice_and_its_error_is_not_lost_to_the_next() -> None:
+    may_end = threading.Event()
+
+    def fail() -> str:
+        assert may_end.wait(PATIENCE_S)
+        raise ValueError("nobody hears this")
+
+    async def play() -> None:
+        one = OneRead()
+        gone = asyncio.create_task(one.run(fail))
+        await asyncio.sleep(0)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        waits = asyncio.create_task(one.run(lambda: "next"))
+        await asyncio.sleep(0)
+        assert not waits.done()
+        may_end.set()
+        assert await waits == "next"
+
+    asyncio.run(play())
+
+
+def test_the_consumer_is_in_no_group_of_the_application_and_fetches_little_ahead() -> None:
+    entries = {"application.id": "app", "processing.guarantee": "exactly_once_v2", "consumer.client.rack": "r"}
+    clients = reading_clients(StreamsConfig.of(entries))
+    assert clients.group == "penstock-page"
+    assert clients.reads_committed
+    assert clients.consumer_overrides["client.rack"] == "r"
+    assert clients.consumer_overrides["queued.max.messages.kbytes"] == 2048

@@ -1,0 +1,70 @@
+"""Reads of topics of a real broker: transactions, large values, and partitions without records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.cluster.record_side import Form
+from penstock.cluster.topic_reading.peek import peeked
+from penstock.cluster.topic_reading.sources import PickledSerdes, TopicSource, reading_clients
+from penstock.cluster.topic_reading.topic_serdes import TopicSerdes
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import MissingTopicError
+from penstock.common.serdes import Serdes
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import ConfluentClients
+
+TEXT = Serdes.string()
+SERDES = PickledSerdes.of(TopicSerdes(TEXT, TEXT, "read by source"))
+LARGE = 5_000_000
+
+
+def source(broker: str, guarantee: str = "exactly_once_v2") -> TopicSource:
+    entries = {"application.id": "app", "bootstrap.servers": broker, "processing.guarantee": guarantee}
+    clients = reading_clients(StreamsConfig.of(entries))
+    return TopicSource(clients, clients.reads_committed, SERDES)
+
+
+def test_a_peek_finds_committed_records_behind_markers_and_open_transactions_and_clips_large_ones(
+    broker: str, topic_name: Callable[[str], str]
+) -> None:
+    topic = topic_name("peeked")
+    large = {"max.message.bytes": str(2 * LARGE)}
+    writers = ConfluentClients(broker, topic, producer_overrides={"message.max.bytes": 2 * LARGE})
+    writers.admin().create_topics([NewTopic(topic, 3, config=large)])
+    producer = writers.transactional_producer(topic)
+    producer.init_transactions().result(30)
+    for number in range(30):
+        producer.begin_transaction()
+        producer.send(topic, b"k", f"v{number}".encode(), 1000 + number, [("h", None)], 0)
+        assert producer.flush(30)
+        (producer.commit_transaction({}, b"") if number % 3 else producer.abort_transaction()).result(30)
+    producer.begin_transaction()
+    producer.send(topic, b"k", b"x" * LARGE, 2000, None, 1)
+    producer.commit_transaction({}, b"").result(30)
+    producer.begin_transaction()
+    producer.send(topic, b"k", b"open", 3000, None, 0)
+    assert producer.flush(30)
+
+    found = peeked(source(broker), SERDES, topic, 10)
+    values = [record.value for record in found.records if record.value]
+    assert (values[0].form, values[0].size, values[0].clipped) == (Form.TEXT, LARGE, True)
+    wanted = [f"v{number}" for number in range(29, 0, -1) if number % 3][:9]
+    assert [each.value for each in values[1:]] == wanted
+    assert [each.end for each in found.looked] == [60, 2, 0]
+    assert found.stopped is None
+    assert found.committed_only
+    dirty = peeked(source(broker, "at_least_once"), SERDES, topic, 10)
+    assert [each.value and each.value.value for each in dirty.records][:3:2] == ["open", "v29"]
+    producer.abort_transaction().result(30)
+    producer.close()
+
+
+def test_a_topic_that_does_not_exist_is_not_created(broker: str, topic_name: Callable[[str], str]) -> None:
+    topic = topic_name("absent")
+    reads = source(broker)
+    with pytest.raises(MissingTopicError):
+        peeked(reads, SERDES, topic, 10)
+    assert topic not in reads.clients.admin().topics()
