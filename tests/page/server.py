@@ -15,12 +15,13 @@ _STARTS_S = 30.0
 
 
 class PageServer:
-    """A server of the page on a port of the loopback. After ``stop`` it can start again at the same address."""
+    """A server of the page on a port of the loopback. After ``stop`` it can start again at the same address, also with
+    other ``tokens``."""
 
     def __init__(self, side: FakeReadSide, settings: ServerSettings | None = None) -> None:
         self.side = side
         self.url = ""
-        self._settings = settings or ServerSettings()
+        self.tokens = () if settings is None else settings.tokens
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -28,9 +29,8 @@ class PageServer:
     def start(self) -> None:
         """Returns when the server accepts connections."""
         listening = threading.Event()
-        settings = self._settings
-        if self.url:
-            settings = ServerSettings(port=int(self.url.rpartition(":")[2]), tokens=settings.tokens)
+        port = int(self.url.rpartition(":")[2]) if self.url else 0
+        settings = ServerSettings(port=port, tokens=self.tokens)
 
         def started(url: str) -> None:
             self.url = url
