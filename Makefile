@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check page chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
+.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check page chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline bench-page versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -103,6 +103,9 @@ bench-latency: environment jars  ## end-to-end latency at RATE=10000 records/s a
 
 bench-pipeline: environment jars  ## archive, ingest, backfill, checkpoints and audit at SHARE=1 of 5 M records, REPEAT=3 runs, for one to two hours; ONLY=archive,audit; writes its section of docs/BENCHMARKS.md
 	@$(RUN) -m benchmarks.pipeline $(if $(filter command line,$(origin SHARE)),--share $(SHARE)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(ONLY),--only $(ONLY))
+
+bench-page: environment jars  ## the page in a browser, and its cost to an application, some 20 minutes; CHANGES=3600 RECORDS=8000000 REPEAT=5; writes its section of docs/BENCHMARKS.md
+	@$(RUN) -m benchmarks.page $(if $(CHANGES),--changes $(CHANGES)) $(if $(RECORDS),--records $(RECORDS)) $(if $(REPEAT),--repeat $(REPEAT))
 
 versions: environment jars  ## play the tests that depend on them with the lowest and the highest versions that may be installed; ONLY=oldest|newest, PYTHON=python3.13
 	@$(PYTHON) requirements/versions.py $(ONLY)

@@ -91,18 +91,18 @@ def measure(rig: Rig, repeat: int, idle_s: float) -> tuple[HttpResult, list[Run]
     return HttpResult(idle.lookups, idle.batches, busy, costs), runs, wrong
 
 
-def cost(progress: Sequence[tuple[float, float]]) -> list[float]:
+def cost(progress: Sequence[tuple[float, float]], period_s: float = PERIOD_S) -> list[float]:
     """Returns the share of the throughput lost in the periods with look-ups, against the periods on both sides of each.
 
     ``progress`` has moments (wall clock, ms) and how many records were done. Empty for a run that is too short.
     """
     if not progress:
         return []
-    width = PERIOD_S * 1000
+    width = period_s * 1000
     begin, end = int(progress[0][0] / width) + 1, int(progress[-1][0] / width)
     edges = [_records_at(progress, edge * width) for edge in range(begin, end + 1)]
     done = [after - before for before, after in pairwise(edges)]
-    asked = [index for index in range(1, len(done) - 1) if asks_in((begin + index + 0.5) * width, PERIOD_S)]
+    asked = [index for index in range(1, len(done) - 1) if asks_in((begin + index + 0.5) * width, period_s)]
     with_lookups = sum(done[index] for index in asked)
     without = sum((done[index - 1] + done[index + 1]) / 2 for index in asked)
     return [1 - with_lookups / without] if without else []
