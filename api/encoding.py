@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -33,6 +34,25 @@ def to_json(value: Any) -> bytes:
             return msgspec.json.encode(value, enc_hook=_other)
         except Exception:  # whatever the value's own code raises, too; orjson's reason goes into the error
             raise SerializationError(f"the value has no JSON form: {error.__cause__ or error}") from error
+
+
+def shown_json(value: Any) -> bytes:
+    """Like :func:`to_json`, for what people look at: a character that UTF-8 cannot have, as of the name of a file,
+    becomes a question mark. Raises SerializationError if there is no JSON form for another reason."""
+    try:
+        return to_json(value)
+    except SerializationError:
+        return to_json(_encodable(value))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_encodable(key): _encodable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(each) for each in value]
+    return _encodable(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def page_json(page: StoreEntries, reading: Reading) -> bytes:

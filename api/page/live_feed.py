@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import cast
 
-from penstock.api.encoding import to_json
+from penstock.api.encoding import shown_json
 from penstock.api.findings import Finding, Level
 from penstock.api.page.deltas import Delta, Document, delta_of
 from penstock.api.page.live_view import LiveView, findings_rows
@@ -31,7 +31,8 @@ class LiveFeed:
 
     def __init__(self, queries: ReadSide) -> None:
         self._queries = queries
-        self._view = LiveView(FirstSeen())
+        self._seen = FirstSeen()
+        self._view = LiveView(self._seen)
         self._document: Document | None = None
         self._version = 0
         self._clients = 0
@@ -56,7 +57,7 @@ class LiveFeed:
             self._poller.cancel()
         self._tell()
 
-    async def events(self, may_operate: bool) -> AsyncIterator[bytes]:
+    async def events(self, may_operate: bool) -> AsyncGenerator[bytes]:
         """Yields the events of one stream, until the server stops. A client that takes its time gets the difference to
         what it has got last: nothing is queued for it."""
         self._clients += 1
@@ -77,8 +78,9 @@ class LiveFeed:
             self._clients -= 1
             if not self._clients and self._poller is not None:
                 self._poller.cancel()
-                # A document of then is not one of now: the next client waits for another one.
-                self._poller = self._document = None
+                # Nothing of then is of now: the next client waits for a document, whose rates begin again.
+                self._poller = self._document = self._silent_since_ms = None
+                self._view = LiveView(self._seen)
 
     async def _wait(self) -> bool:
         """Returns True when there is something new, and False if there is nothing for a while."""
@@ -94,7 +96,7 @@ class LiveFeed:
             if it := rows.get("application", {}).get("it"):
                 rows = cast(Document, {**rows, "application": {"it": {**it, "may_operate": may_operate}}})
             kind = b"whole" if sent is None else b"changes"
-            self._encoded[key] = b"event: %b\ndata: %b\n\n" % (kind, to_json(rows)) if rows else b""
+            self._encoded[key] = b"event: %b\ndata: %b\n\n" % (kind, shown_json(rows)) if rows else b""
         return self._encoded[key]
 
     async def _poll(self) -> None:

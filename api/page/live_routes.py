@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -44,9 +45,14 @@ class LiveResponse(StreamingResponse):
 
     media_type = "text/event-stream"
 
+    def __init__(self, events: AsyncGenerator[bytes]) -> None:
+        # A proxy must neither keep it nor wait for its end.
+        super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._events = events
+
     async def stream_response(self, send: Send) -> None:
         """Sends the events; when it ends, for whatever reason, the feed has one client less at once."""
-        async with aclosing(cast(Any, self.body_iterator)):
+        async with aclosing(self._events):
             await super().stream_response(send)
 
 
@@ -54,7 +60,13 @@ def add_to(app: FastAPI, queries: ReadSide, feed: LiveFeed) -> None:
     """Add the route."""
     full = documented({404: UNKNOWN_APPLICATION, 422: INVALID, 503: "Too many streams are open; see Retry-After"})
 
-    @app.get(APPLICATION + "/live", tags=["page"], response_class=LiveResponse, responses={**_STREAM, **full})
+    @app.get(
+        APPLICATION + "/live",
+        tags=["page"],
+        status_code=200,
+        response_class=LiveResponse,
+        responses={**_STREAM, **full},
+    )
     async def live(app: App, request: Request) -> Response:
         """Everything that the page shows of the application, then its changes once a second, without an end. To be read
         by ``fetch``, which sends ``Authorization``; after a reconnect the whole document comes again."""
@@ -62,9 +74,7 @@ def add_to(app: FastAPI, queries: ReadSide, feed: LiveFeed) -> None:
         problem = feed.refusal()
         if problem is not None:
             raise problem
-        # A proxy must neither keep it nor wait for its end.
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return LiveResponse(feed.events(may_operate(request)), headers=headers)
+        return LiveResponse(feed.events(may_operate(request)))
 
     described = app.openapi
 

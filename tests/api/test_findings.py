@@ -189,3 +189,51 @@ def test_the_share_of_an_actor_is_that_of_all_its_work_and_not_more_than_all_of_
     assert share_of(actor("one", busy=0.25, measured=measured)) == 0.75
     assert share_of(actor("one", busy=0.9, measured=measured)) == 1.0
     assert share_of(replace(actor("one"), measured={})) is None
+
+
+# ---- what a finding is about ----
+
+
+def slow(share: float, busy: float = 0.98) -> ApplicationStatus:
+    def late(number: int) -> TaskStatus:
+        return task(number, lag=9, behind_s=41.0, busy=busy / 2, measured={(NODE, "busy-ratio", "enrich"): share / 2})
+
+    return application(actor("stream/3", late(0), late(1), busy=busy), actor("stream/1", task(2)))
+
+
+def test_the_operator_that_takes_the_time_of_an_actor_is_named() -> None:
+    (found,) = findings(slow(0.97))
+    assert found.sentence.startswith(
+        "2 of 3 tasks are behind by up to 41 s: stream/3 is busy 98% in enrich with 2 tasks"
+    )
+    assert (found.view, found.subject, found.about) == ("topology", "enrich", "behind")
+    (found,) = findings(slow(0.6))
+    assert "stream/3 is busy 98%, 60% of its time in enrich, with 2 tasks: more actors" in found.sentence
+
+
+def test_an_operator_that_takes_less_than_half_of_the_time_is_not_blamed() -> None:
+    (found,) = findings(slow(0.4))
+    assert "stream/3 is busy 98% with 2 tasks" in found.sentence
+    assert (found.view, found.subject) == ("tasks", "0_0")
+
+
+@pytest.mark.parametrize(
+    ("status", "about", "view", "subject"),
+    [
+        (application(actor("one", error="boom")), "failed one", "slow", "one"),
+        (application(actor("one", without_lease=True)), "without lease one", "slow", "one"),
+        (application(unhosted={TaskId(0, 1): "no CPU"}), "unhosted no CPU", "tasks", "0_1"),
+        (application(stuck=(StuckTask(TaskId(0, 2), "one", "in", 2, 7, 3, 60.0),)), "stuck 0_2", "tasks", "0_2"),
+        (application(waiting="no broker answers"), "waiting", "overview", None),
+        (application(actor("one", task(0, parted=(("a", "b"),)))), "parted ('a', 'b')", "topology", "a"),
+        (application(actor("one", task(0, checkpoint_error="disk"))), "checkpoints", "tasks", "0_0"),
+        (application(rollout=Rollout(phase=RolloutPhase.MOVING, last=2)), "rollout 2", "rollout", None),
+        (application(actor("one", task(0))), "well", "overview", None),
+    ],
+    ids=lambda it: it if isinstance(it, str) else "",
+)
+def test_a_finding_leads_to_what_it_is_about(
+    status: ApplicationStatus, about: str, view: str, subject: str | None
+) -> None:
+    found = findings(status)[0]
+    assert (found.about, found.view, found.subject) == (about, view, subject)

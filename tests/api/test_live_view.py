@@ -1,0 +1,199 @@
+"""The live document: what it says of a status."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from penstock.actors.status import StandbyStatus, TaskState
+from penstock.api.encoding import shown_json
+from penstock.api.findings import Finding, Level
+from penstock.api.page.deltas import Document
+from penstock.api.page.documents import LiveDocument
+from penstock.api.page.live_view import LiveView
+from penstock.api.page.since import GAP_S, FirstSeen
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
+from tests.api.fake import STATUS
+from tests.api.test_findings import actor, application, task
+
+HOSTILE = '</script><img src=x onerror="alert(1)">\u202e\u0000\r\n\n: data'
+
+
+def rows(document: Document) -> LiveDocument:
+    """Returns the document as its clients have it; fails if it is not as the OpenAPI document says."""
+    whole = orjson.loads(shown_json(document))
+    whole["application"]["it"]["may_operate"] = False
+    return LiveDocument.model_validate(whole)
+
+
+def live(*statuses: ApplicationStatus) -> LiveDocument:
+    """Returns the document after the last of ``statuses``, which come 2 s apart."""
+    view = LiveView(FirstSeen())
+    documents = [
+        view.document(status, 10.0 + 2 * number, 1000 * number) for number, status in enumerate(statuses)
+    ]  # fmt: skip
+    return rows(documents[-1])
+
+
+def test_every_task_has_a_row_whether_an_actor_reports_it_or_not() -> None:
+    document = live(replace(STATUS, unhosted={TaskId(1, 1): "stream/3 is starting"}))
+    assert {id: each.state for id, each in document.tasks.items()} == {
+        "0_0": "restoring", "0_1": "waiting", "1_0": "running", "1_1": "waiting",
+    }  # fmt: skip
+    assert document.tasks["1_1"].waits_for == "stream/3 is starting"
+    assert document.tasks["0_1"].actor_id == "actor-2"
+    restore = document.tasks["0_0"].restore
+    assert restore is not None
+    assert (restore.restored, restore.remaining, restore.records_per_s, restore.seconds_left) == (30, 9, 6.0, 1.5)
+    (partition,) = document.tasks["1_0"].topics
+    assert (partition.topic, partition.lag, partition.committed) == ("word-count-counts-repartition", 5, 100)
+
+
+def test_a_silent_actor_shows_no_figures() -> None:
+    loud = actor("one", task(0, lag=7, measured={(NODE, "records-rate", "split"): 5.0}), busy=0.4)
+    document = live(replace(application(loud), silent=frozenset({"one"})))
+    silent = document.tasks["0_0"]
+    assert (silent.state, silent.lag, silent.behind_s, silent.busy) == ("silent", None, None, None)
+    assert (document.actors["one"].state, document.actors["one"].busy) == ("silent", None)
+    assert document.actors["one"].shares == {}
+    assert document.operators == {}
+    assert document.application["it"].lag_is_known is False
+
+
+def test_rates_are_of_the_time_between_two_answers() -> None:
+    def status(processed: int, read: int, written: int) -> ApplicationStatus:
+        measured = {
+            (TOPIC, "records-consumed-total", "source", "in"): read,
+            (TOPIC, "records-produced-total", "sink", "out"): written,
+            (TOPIC, "bytes-produced-total", "sink", "out"): written * 10,
+        }
+        return application(actor("one", task(0, records_processed=processed, measured=measured)))
+
+    first = live(status(1_000_000, 500, 100))
+    assert first.topics["in"].records_in_per_s is None, "a rate needs two answers"
+    document = live(status(1_000_000, 500, 100), status(1_000_300, 700, 150))
+    assert document.tasks["0_0"].records_per_s == 150
+    assert document.application["it"].records_per_s == 150
+    assert document.topics["in"].records_in_per_s == 100
+    assert (document.topics["out"].records_out_per_s, document.topics["out"].bytes_out_per_s) == (25, 250)
+    assert document.topics["out"].lag is None, "no task reads it"
+
+
+def test_a_task_that_is_first_seen_later_begins_without_a_rate() -> None:
+    before = application(actor("one", task(0, records_processed=5)))
+    after = application(actor("one", task(0, records_processed=5), task(1, records_processed=1_000_000)))
+    assert live(before, after).tasks["0_1"].records_per_s == 0
+
+
+def test_figures_of_operators_are_summed_and_their_busiest_task_is_shown() -> None:
+    def node(rate: float, busy: float, breaker: int) -> Any:
+        return {
+            (NODE, "records-rate", "enrich"): rate, (NODE, "busy-ratio", "enrich"): busy,
+            (NODE, "calls-in-flight", "enrich"): 3, (NODE, "calls-breaker-state", "enrich"): breaker,
+            (NODE, "process-rate", "source"): 7.0,
+        }  # fmt: skip
+
+    status = application(
+        actor("one", task(0, measured=node(100.0, 0.25, 0))), actor("two", task(1, measured=node(50.0, 0.9, 2)))
+    )
+    document = live(status)
+    enrich = document.operators["enrich"]
+    assert (enrich.records_per_s, enrich.busy, enrich.busy_sum) == (150, 0.9, 1.15)
+    assert (enrich.calls_in_flight, enrich.calls_waiting, enrich.breaker) == (6, None, "open")
+    assert (document.operators["source"].records_per_s, document.operators["source"].busy) == (14, None)
+
+
+def test_figures_of_stores_and_of_rocksdb_are_summed() -> None:
+    def store(keys: int, size: int) -> Any:
+        return {
+            (STATE, "estimate-num-keys", "counts"): keys, (STATE, "live-sst-files-size", "counts"): size,
+            (STATE, "cur-size-all-mem-tables", "counts"): 1, (STATE, "block-cache-usage", "counts"): 64,
+        }  # fmt: skip
+
+    one = actor("one", task(0, measured=store(3, 100)), task(1, state=TaskState.RESTORING, measured=store(4, 200)))
+    document = live(application(one))
+    counts = document.stores["counts"]
+    assert (counts.rows, counts.bytes, counts.restoring, counts.subtopology) == (7, 302, 1, 0)
+    assert document.actors["one"].rocksdb["live_sst_files_size"] == 300
+    assert document.actors["one"].rocksdb["block_cache_usage"] == 64, "each store reports that of the actor"
+
+
+def test_an_actor_shows_all_shares_of_its_time_that_are_measured() -> None:
+    measured = {(THREAD, "wait-broker-ratio"): 0.25, (THREAD, "gc-pauses-total"): 3, (THREAD, "thread-start-time"): 77}
+    document = live(application(actor("one", task(0), busy=0.5, measured=measured)))
+    assert document.actors["one"].shares == {"process": 0.5, "poll": 0.0, "wait_broker": 0.25}
+    assert document.actors["one"].gc == {"pauses_total": 3}
+    assert document.application["it"].started_ms == 77
+
+
+def test_standbys_and_moves_are_part_of_a_task() -> None:
+    two = actor("two", standbys=(StandbyStatus(TaskId(0, 0), 12),))
+    document = live(replace(application(actor("one", task(0)), two), moving={TaskId(0, 0): "two"}))
+    (standby,) = document.tasks["0_0"].standbys
+    assert (standby.actor_id, standby.node_id, standby.lag) == ("two", "node", 12)
+    assert document.tasks["0_0"].moving_to == "two"
+    assert document.actors["two"].standbys == ["0_0"]
+
+
+@pytest.mark.parametrize("state", ApplicationState)
+def test_every_state_has_a_document(state: ApplicationState) -> None:
+    assert live(replace(STATUS, state=state)).application["it"].state == state.value
+
+
+def test_hostile_names_stay_data_and_end_no_event() -> None:
+    topic = TopicPartition(HOSTILE, 0)
+    measured: Any = {(NODE, "records-rate", HOSTILE): 1.0, (TOPIC, "records-consumed-total", "s", HOSTILE): 1}
+    each = replace(task(0, measured=measured), lags={topic: 1}, committed={topic: 1}, waits_for=HOSTILE + "\ud800")
+    status = replace(application(actor(HOSTILE, each, error=HOSTILE)), waiting=HOSTILE, error=HOSTILE)
+    document = live(status)
+    assert set(document.operators) == set(document.topics) == set(document.actors) == {HOSTILE}
+    assert document.actors[HOSTILE].error == HOSTILE
+    assert document.tasks["0_0"].waits_for == HOSTILE + "?", "no character that JSON cannot have breaks the stream"
+    sent = shown_json(LiveView(FirstSeen()).document(status, 0.0, 0))
+    assert b"\n" not in sent
+    assert b"\r" not in sent
+
+
+# ---- since when findings hold ----
+
+
+def found(*abouts: str) -> list[Finding]:
+    return [Finding(Level.WARNING, f"{about} now", about) for about in abouts]
+
+
+def test_a_finding_holds_since_it_was_first_seen() -> None:
+    seen = FirstSeen()
+    assert seen.look(found("a"), 0.0, 1000) == {"a": None}, "it may be older than the first look"
+    assert seen.look(found("a", "b"), 1.0, 2000) == {"a": None, "b": 2000}
+    assert seen.look(found("b"), 2.0, 3000) == {"b": 2000}
+    assert seen.look(found("a", "b"), 3.0, 4000) == {"a": 4000, "b": 2000}, "it was gone meanwhile"
+
+
+def test_after_a_gap_nothing_is_known_of_the_time_before() -> None:
+    seen = FirstSeen()
+    seen.look(found(), 0.0, 0)
+    seen.look(found("a"), 1.0, 1000)
+    assert seen.look(found("a"), 1.0 + GAP_S, 61_000) == {"a": 1000}
+    assert seen.look(found("a"), 2.0 + 2 * GAP_S + 1, 200_000) == {"a": None}
+
+
+def test_the_memory_of_findings_is_bounded() -> None:
+    seen = FirstSeen()
+    assert len(seen.look(found(*map(str, range(5000))), 0.0, 0)) == 1000
+    assert seen.look(found("a"), 1.0, 1000) == {"a": 1000}
+
+
+def test_a_document_shows_since_when_its_findings_hold_though_figures_change() -> None:
+    def behind(by_s: float) -> ApplicationStatus:
+        return application(actor("one", task(0, lag=5, behind_s=by_s), busy=0.97))
+
+    document = live(application(actor("one", task(0))), behind(20.0), behind(22.0))
+    (finding,) = document.findings.values()
+    assert (finding.level, finding.since_ms) == ("warning", 1000)
+    assert "behind by 22 s" in finding.sentence
+    assert (finding.view, finding.subject) == ("tasks", "0_0")
