@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.application_metadata import StoreMetadata
+from penstock.cluster.program_view import ProgramView
 from penstock.cluster.record_side import RecordSide
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling_status import ActorCount, ScalingStatus
@@ -37,6 +38,7 @@ __all__ = [
     "MultiVersionedKeyQuery",
     "PositionBound",
     "PrefixQuery",
+    "ProgramView",
     "Query",
     "RangeQuery",
     "ReadSide",
@@ -165,6 +167,10 @@ class ReadSide(Protocol):
 
     async def pause(self, paused: bool) -> ApplicationStatus:
         """Pause or resume all tasks. Returns the status after that."""
+
+    async def program_view(self, generation: int | None = None) -> ProgramView | None:
+        """Returns a version of the program as the page shows it, by default the one that stream actors are to run. None
+        for a version that does not exist, or not any more."""
 
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """Every store by name."""

@@ -33,6 +33,7 @@ from penstock.cluster.coordinator_shell.membership import Membership
 from penstock.cluster.coordinator_shell.metadata import metadata_of
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork, Work, repeat
+from penstock.cluster.coordinator_shell.program_calls import ProgramCalls
 from penstock.cluster.coordinator_shell.ray_environment import RayEnvironment
 from penstock.cluster.coordinator_shell.ray_metrics import PUBLISH_EVERY_S, RayMetrics
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
@@ -42,7 +43,7 @@ from penstock.cluster.placement.standby_assignor import standby_policy
 from penstock.cluster.queries.metrics import metric_families
 from penstock.cluster.ray_cluster.own_actor import own_id, was_restarted
 from penstock.cluster.ray_cluster.running_lock import RunningLock, ray_cluster_in_words
-from penstock.cluster.rollout import Deployment, RunningProgram
+from penstock.cluster.rollout import Deployment
 from penstock.cluster.scaling import wanted_count
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.status import ApplicationState, ApplicationStatus
@@ -64,7 +65,7 @@ _LOCK_AGAIN_S = 5.0
 _LOOK_AT_NOTE_S = 5.0
 
 
-class CoordinatorActor:
+class CoordinatorActor(ProgramCalls):
     """One per application and Ray cluster. ``spec`` is a pickled :class:`ApplicationSpec`."""
 
     def __init__(self, application_id: str, *spec: bytes) -> None:
@@ -139,6 +140,7 @@ class CoordinatorActor:
             unhosted=it.machine.unhosted if it and not self._state.has_ended else {},
             silent=it.machine.silent if it and not self._state.has_ended else frozenset(),
             rollout=self._deployments.rollout,
+            moving=it.machine.moving if it and not self._state.has_ended else {},
             missing_topic=self._periodic.missing_topic if self._periodic and not self._state.has_ended else None,
             health=UNKNOWN if self._state.has_ended else health_of(it, self._periodic, self._no_broker() is not None),
         )
@@ -213,11 +215,6 @@ class CoordinatorActor:
         """Set the number of stream actors from now on; returns the reason if that is refused."""
         await asyncio.wait({self._beginning})
         return await self._scaling.become(count) if self._scaling is not None else "it has no actors"
-
-    async def running_program(self) -> RunningProgram:
-        """Returns the version of the program that runs, to be compared with another one. Raises ConfigError."""
-        await asyncio.wait({self._beginning})
-        return await self._deployments.running()
 
     async def deploy(self, wanted: Deployment) -> str | None:
         """Begin to roll out another version; returns the reason if that is refused."""

@@ -11,8 +11,10 @@ from structlog.stdlib import BoundLogger
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import Deploy, Event
+from penstock.cluster.program_view import ProgramView
 from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.deploy_rules import refusal
+from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.programs.program_with_code import pickled_with_code, unpickled_program
 from penstock.cluster.rollout import NEVER, Deployment, Rollout, RolloutPhase, RunningProgram
 from penstock.common.errors import ConfigError, StreamsError
@@ -39,6 +41,7 @@ class Deployments:
         self._log = log
         self._programs = {1: first}
         self._specs: dict[int, ApplicationSpec] = {}
+        self._views: dict[int, asyncio.Future[ProgramView]] = {}
         self._call = ""
         self._deploying = asyncio.Lock()
         self._saving = asyncio.Lock()
@@ -74,6 +77,17 @@ class Deployments:
     async def running(self) -> RunningProgram:
         """The version that runs, with its code, to be compared with another one. Raises ConfigError."""
         return RunningProgram(await asyncio.to_thread(pickled_with_code, self.spec), self.rollout.last)
+
+    async def view(self, generation: int | None = None) -> ProgramView | None:
+        """Returns a version, by default the one that all actors are to run, as the page shows it; made once. None for
+        one that is not here."""
+        number = self.rollout.generation if generation is None else generation
+        if number not in self._specs:
+            return None
+        if number not in self._views:
+            making = asyncio.to_thread(program_view, self._specs[number], number)
+            self._views[number] = asyncio.ensure_future(making)
+        return await asyncio.shield(self._views[number])
 
     async def deploy(
         self,
@@ -123,6 +137,7 @@ class Deployments:
         spec, refused = await asyncio.to_thread(compare)
         if refused is None:
             self._specs[wanted.last + 1] = spec
+            self._views.pop(wanted.last + 1, None)  # of one with this number that was not rolled out after all
         return refused
 
     async def _keep_programs(self, generation: int, program: bytes, proven: int) -> None:
@@ -153,5 +168,6 @@ class Deployments:
             # One above the last is about to be rolled out.
             for old in [each for each in self._programs if each not in needed and each <= self.rollout.last]:
                 del self._programs[old]
+                self._views.pop(old, None)
                 self._specs.pop(old, None)  # a restarted coordinator has the first program, but has not read it
                 await asyncio.to_thread(kept_rollout.delete_program, self._actor_id(), old)

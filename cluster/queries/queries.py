@@ -23,7 +23,15 @@ from penstock.cluster.queries.range_pages import PIECE_ROWS, TaskRange, first_ro
 from penstock.cluster.queries.record_queries import RecordQueries
 from penstock.cluster.queries.stale_answers import Ask, first_answer
 from penstock.cluster.queries.store_metadata import KeyQueryMetadata, StreamsMetadata, actors_with, place_of
-from penstock.cluster.read_side import LONGEST_WAIT_S, Reading, ReadSide, StoreEntries, state_error, unknown_store
+from penstock.cluster.read_side import (
+    LONGEST_WAIT_S,
+    ProgramView,
+    Reading,
+    ReadSide,
+    StoreEntries,
+    state_error,
+    unknown_store,
+)
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import (
     ApplicationStateError,
@@ -86,6 +94,11 @@ class StateQueries(ReadSide):
         if status.state.has_ended:
             raise state_error(status)
         return status
+
+    @override
+    async def program_view(self, generation: int | None = None) -> ProgramView | None:
+        view: ProgramView | None = await self._coordinator.ask("program_view", generation)
+        return view
 
     @override
     async def stores(self) -> Mapping[str, StoreMetadata]:

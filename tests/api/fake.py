@@ -9,13 +9,17 @@ from typing import Any
 
 import httpx
 
+import penstock as ps
 from penstock.actors.commit_stops import CommitStops
+from penstock.actors.spec import ApplicationSpec
 from penstock.api.app import create_app
+from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.read_side import (
     ActorStatus,
     ApplicationState,
     ApplicationStatus,
     KeyQuery,
+    ProgramView,
     Query,
     RangeQuery,
     Reading,
@@ -26,6 +30,7 @@ from penstock.cluster.read_side import (
     TaskState,
     TaskStatus,
 )
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import SerializationError, UnknownStateStoreError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.position import Position
@@ -66,6 +71,26 @@ STATUS = ApplicationStatus(
     placement={TaskId(1, 0): "actor-1", TaskId(0, 0): "actor-1", TaskId(0, 1): "actor-2"},
     http_address="http://127.0.0.1:8080",
 )
+
+
+def split(line: str) -> list[str]:
+    """A function of the program."""
+    return line.split()
+
+
+def word_count() -> ApplicationSpec:
+    """Returns a program with the tasks of the status."""
+    text, number = ps.Serdes.string(), ps.Serdes.long()
+    builder = ps.StreamsBuilder()
+    (
+        builder.stream("words", ps.Consumed.with_(text, text))
+        .flat_map_values(split, named="split")
+        .group_by(lambda word: word, ps.Grouped.with_(text, text))
+        .count(ps.Materialized.as_("counts"))
+        .to_stream()
+        .to("counts-of-words", ps.Produced.with_(text, number))
+    )
+    return ApplicationSpec(builder.build(), StreamsConfig.of({"application.id": APPLICATION_ID}))
 
 
 @dataclass
@@ -109,6 +134,7 @@ class FakeReadSide:
         self.current = STATUS
         self.failure: Exception | None = None
         self.records = FakeRecordSide(APPLICATION_ID)
+        self.programs: dict[int, ProgramView] = {1: program_view(word_count(), 1)}
         self.fakes = {"counts": FakeStore(Serdes.string()), "by-number": FakeStore(Serdes.integer())}
 
     def _store(self, name: str) -> FakeStore:
@@ -122,6 +148,12 @@ class FakeReadSide:
         if self.failure is not None:
             raise self.failure
         return self.current
+
+    async def program_view(self, generation: int | None = None) -> ProgramView | None:
+        if self.failure is not None:
+            raise self.failure
+        wanted = self.current.rollout.generation if generation is None else generation
+        return self.programs.get(wanted)
 
     async def pause(self, paused: bool) -> ApplicationStatus:
         if self.failure is not None:

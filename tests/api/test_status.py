@@ -166,6 +166,7 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
         application,
         f"{application}/stores",
         f"{application}/live",
+        f"{application}/topology",
         f"{application}/pause",
         f"{application}/resume",
         f"{application}/topics",

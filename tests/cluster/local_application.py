@@ -18,6 +18,8 @@ from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.api.app import create_app
 from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.client.server_settings import ServerSettings
+from penstock.cluster.program_view import ProgramView
+from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.queries.queryable import views_of
 from penstock.cluster.status import ApplicationState, ApplicationStatus
@@ -89,6 +91,7 @@ class LocalApplication:
             _Remote(self._answer),
         )
         self.pause = _Remote(self._pause)
+        self.program_view = _Remote(self._program_view)
 
     def _metadata(self) -> ApplicationMetadata:
         stores, placement = {}, dict(self.placement)
@@ -115,6 +118,9 @@ class LocalApplication:
     def _answer(self, question: Callable[[ApplicationSpec], Any]) -> Any:
         answer = question(self.rig.spec)
         return replace(answer, clients=self.rig.clients) if isinstance(answer, TopicSource) else answer
+
+    def _program_view(self, generation: int | None) -> ProgramView | None:
+        return program_view(self.rig.spec, 1) if generation in (None, 1) else None
 
     def write(self, topic: str, key: str, value: str | None, timestamp: int, partition: int = -1) -> int:
         """A record; its offset."""

@@ -15,8 +15,10 @@ from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.deployments import Deployments
 from penstock.cluster.events import Event, SetRollout
+from penstock.cluster.program_view import ProgramView
 from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.deploy_rules import refusal
+from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.programs.program_with_code import pickled_with_code
 from penstock.cluster.rollout import Deployment, Rollout, RolloutPhase
 from penstock.common.config import StreamsConfig
@@ -268,5 +270,34 @@ def test_a_version_for_another_penstock_or_compared_with_an_earlier_one_is_refus
         assert why in message
         assert host.machine.rollout == Rollout()
         assert kept == {}
+
+    asyncio.run(play())
+
+
+def test_the_page_sees_each_version_that_is_kept_and_each_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def drawing(spec: ApplicationSpec, generation: int) -> ProgramView:
+        drawn.append(generation)
+        return program_view(spec, generation)
+
+    monkeypatch.setattr("penstock.cluster.coordinator_shell.deployments.program_view", drawing)
+
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        first, again = await asyncio.gather(host.deployments.view(), host.deployments.view(1))
+        assert (first is again, await host.deployments.view(2)) == (True, None)
+        assert await host.deploy(wanted(program(loud=True))) is None
+        second = await host.deployments.view()
+        assert first is not None
+        assert second is not None
+        assert (first.generation, second.generation) == (1, 2)
+        assert first.fingerprint != second.fingerprint
+        assert drawn == [1, 2]
+        host.deployments.rolled_out(Rollout(2, 2, 2, RolloutPhase.DONE))
+        await host.saved()
+        assert await host.deployments.view(1) is None, "it is not kept any more"
+        assert await host.deployments.view() is second
 
     asyncio.run(play())

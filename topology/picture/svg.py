@@ -140,8 +140,13 @@ def _line(line: Line) -> str:
     arrow = "" if line.to_store else ' marker-end="url(#penstock-arrow)"'
     return (
         f'<path class="{kind}" id="{escape(line.part.id)}" data-source="{escape(line.part.source)}" '
-        f'data-target="{escape(line.part.target)}" d="{"".join(_drawn(line.corners))}"{arrow}/>'
+        f'data-target="{escape(line.part.target)}" d="{path_of(line)}"{arrow}/>'
     )
+
+
+def path_of(line: Line) -> str:
+    """Returns the way of a line, as the attribute ``d`` of a path: with round corners."""
+    return "".join(_drawn(line.corners))
 
 
 def _drawn(corners: tuple[Position, ...]) -> Iterator[str]:

@@ -40,7 +40,8 @@ class UserFunction:
 
     ``owner``: the call it was given to and the node, ``filter KSTREAM-FILTER-0000000001``. ``parameters``: its
     arguments, in words. ``many``: its result is iterated to the end. ``awaited``: it calls out, so its result may be
-    awaitable, and its arguments may be more than ``parameters``, or made of these.
+    awaitable, and its arguments may be more than ``parameters``, or made of these. ``role``: its part in the call, in
+    words: ``initializer``.
     """
 
     function: Callable[..., Any]
@@ -48,6 +49,7 @@ class UserFunction:
     parameters: tuple[str, ...]
     many: bool = False
     awaited: bool = False
+    role: str = "function"
 
 
 def called_with(*parameters: Parameter, many: bool = False, awaited: bool = False) -> dict[str, Any]:
@@ -109,7 +111,8 @@ class WithFunctions:
             if declares_function(each.metadata):
                 parameters = self._parameters(each.metadata[_CALLED_WITH])
                 many, awaited = each.metadata[_MANY], each.metadata[_AWAITED]
-                held = change(UserFunction(held, self.owner(node), parameters, many, awaited))
+                role = each.name.replace("_", " ")
+                held = change(UserFunction(held, self.owner(node), parameters, many, awaited, role))
             values[each.name] = changed(held)
         return replace(self, **values)
 

@@ -1,0 +1,92 @@
+"""A version of the program as the page shows it: the picture of its topology, and its operators. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BoxView:
+    """A box of the picture; its left upper corner and its size are in pixels. ``title`` explains it in full."""
+
+    id: str
+    kind: str
+    name: str
+    note: str
+    title: str
+    lane: str | None
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class LaneView:
+    """A sub-topology in the picture; its heading begins ``name_x`` pixels from its left side."""
+
+    id: str
+    name: str
+    is_global: bool
+    x: int
+    y: int
+    width: int
+    height: int
+    name_x: int
+
+
+@dataclass(frozen=True)
+class LineView:
+    """A link of the picture. ``path``: its way, as SVG has it."""
+
+    id: str
+    source: str
+    target: str
+    to_store: bool
+    path: str
+
+
+@dataclass(frozen=True)
+class PictureView:
+    """The picture that ``penstock describe --format svg`` draws, as values."""
+
+    title: str
+    width: int
+    height: int
+    lanes: tuple[LaneView, ...]
+    boxes: tuple[BoxView, ...]
+    lines: tuple[LineView, ...]
+
+
+@dataclass(frozen=True)
+class FunctionView:
+    """A function of the user's that an operator calls, and its place, where the coordinator has read the program."""
+
+    role: str
+    name: str
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """An operator (processor node, source or sink). Topics are as Kafka names them; those that a pattern or a function
+    names are not in it."""
+
+    kind: str
+    subtopology: int
+    functions: tuple[FunctionView, ...]
+    stores: tuple[str, ...]
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProgramView:
+    """A version of the program. ``fingerprint``: versions whose topologies are described by the same text have the same
+    one, whatever their functions do."""
+
+    generation: int
+    fingerprint: str
+    picture: PictureView
+    operators: Mapping[str, OperatorView]
