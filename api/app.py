@@ -25,7 +25,7 @@ from penstock.api.asking import (
     json_response,
 )
 from penstock.api.limits import Bodies, Places, Rate
-from penstock.api.page import live_routes, page_routes, peek_routes
+from penstock.api.page import life_routes, live_routes, page_routes, peek_routes
 from penstock.api.page.live_feed import LiveFeed
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
@@ -59,6 +59,7 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
     feed = app.state.live = LiveFeed(queries)
     live_routes.add_to(app, queries, feed)
     peek_routes.add_to(app, queries)
+    life_routes.add_to(app, queries)
     guard.describe(app, bool(settings.tokens))
     return app
 
