@@ -101,6 +101,37 @@ class Peek:
     stopped: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KeyScan:
+    """The part of a topic in which records of a key are looked for, from the end backwards: at most ``offsets`` offsets
+    of it, until ``limit`` records are found. ``from_ms``: no further back than the first record of that time (ms) or
+    later. ``cursor`` continues an earlier answer."""
+
+    limit: int = 100
+    offsets: int = 100_000
+    from_ms: int | None = None
+    cursor: str | None = None
+
+
+@dataclass(frozen=True)
+class KeyRecords:
+    """The records of a key in a topic: of each partition the newest first.
+
+    ``compacted``: True if the topic is compacted, so that older records of the key may be gone; None if the application
+    may not see its settings. ``cursor``: continues where the answer ends; None if everything was looked at.
+    ``stopped``: the limit that ended the read early; None if there was none, or ``limit`` records are found.
+    """
+
+    topic: str
+    use: str
+    records: tuple[ShownRecord, ...]
+    looked: tuple[Looked, ...]
+    committed_only: bool
+    compacted: bool | None
+    cursor: str | None
+    stopped: str | None = None
+
+
 class RecordSide(Protocol):
     """Questions about records. Every call may raise
 
@@ -115,3 +146,15 @@ class RecordSide(Protocol):
 
     async def peek(self, topic: str, limit: int) -> Peek:
         """Returns the newest ``limit`` records of a topic, decoded. Raises UnknownAppTopicError."""
+
+    async def life(self, store: str, key: Any, scan: KeyScan) -> KeyRecords:
+        """Returns the versions of a key, or of its windows, that the store's changelog still has; a null value deletes.
+
+        Raises UnknownQueryError if the store has no changelog, or one whose keys are not those of the store,
+        UnknownStateStoreError, SerializationError if the store's serde refuses the key, and ValueError for a cursor
+        that no answer ever gave.
+        """
+
+    async def inputs(self, store: str, key: Any, scan: KeyScan) -> KeyRecords:
+        """Returns the records with this key in the topic that places the keys of the store: a source topic or a
+        repartition topic of its sub-topology. Which of them changed the store is not known. Raises as :meth:`life`."""

@@ -78,3 +78,36 @@ class TopicsBody(_Body):
     """The topics that the application reads and writes, without those that its functions choose."""
 
     topics: list[TopicBody]
+
+
+class WindowOfKeyBody(_Body):
+    """The window of a windowed key, in ms since 1970."""
+
+    start: int
+    end: int
+
+
+class VersionOfKeyBody(RecordBody):
+    """A record of a key. Of a changelog: what the key became then; a null value deletes it."""
+
+    window: WindowOfKeyBody | None = Field(description="The window, in the changelog of a window or session store.")
+
+
+class KeyRecordsBody(_Body):
+    """The records of a key in a topic, of each partition the newest first."""
+
+    store: str
+    topic: str
+    use: str = Field(description="The use of the topic in the application.")
+    committed_only: bool = Field(description="True if records of open and aborted transactions are left out.")
+    compacted: bool | None = Field(
+        description="True: the topic is compacted, so older records of the key may be gone. Null: not known."
+    )
+    records: list[VersionOfKeyBody]
+    looked: list[LookedBody] = Field(
+        description="If ``begin`` is not 0, retention has deleted older records, or ``from_ms`` left them out."
+    )
+    cursor: str | None = Field(description="Continues where this answer ends. Null if nothing is left.")
+    stopped: str | None = Field(
+        description="The limit that ended the read before ``limit`` records were found. Null if there was none."
+    )

@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 
 from penstock.api.encoding import short_repr, to_json
-from penstock.cluster.record_side import Form, Looked, Peek, Shown, ShownRecord
+from penstock.cluster.record_side import Form, KeyRecords, Looked, Peek, Shown, ShownRecord
 from penstock.common.errors import SerializationError
+from penstock.common.windows import Window
 
 _MOST_JSON = 256 << 10
 """Bytes of the largest JSON of one key or value. Only a serde that decompresses can make more of 64 KiB."""
@@ -27,6 +28,27 @@ def peek_json(peek: Peek) -> bytes:
             "stopped": peek.stopped,
         }
     )
+
+
+def key_records_json(store: str, found: KeyRecords) -> bytes:
+    """Returns a ``KeyRecordsBody``."""
+    return orjson.dumps(
+        {
+            "store": store,
+            "topic": found.topic,
+            "use": found.use,
+            "committed_only": found.committed_only,
+            "compacted": found.compacted,
+            "records": [{**record_members(each), "window": _window(each.window)} for each in found.records],
+            "looked": [looked_members(each) for each in found.looked],
+            "cursor": found.cursor,
+            "stopped": found.stopped,
+        }
+    )
+
+
+def _window(window: Window | None) -> dict[str, int] | None:
+    return None if window is None else {"start": window.start, "end": window.end}
 
 
 def record_members(record: ShownRecord) -> dict[str, Any]:

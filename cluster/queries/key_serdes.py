@@ -39,6 +39,15 @@ class KeyHome(NamedTuple):
         return KeyHome(self.data, first, others)
 
 
+class PlacedKey(NamedTuple):
+    """A key of ``store``: its bytes there, those by which it is placed, and the partitions that may have it."""
+
+    store: StoreMetadata
+    stored: bytes
+    placed: bytes
+    partitions: tuple[int, ...]
+
+
 class KeySerdes(NamedTuple):
     """The form of a key in a store, and in the source topic whose partitioning decides which task has it.
 

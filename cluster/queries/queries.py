@@ -18,7 +18,7 @@ from penstock.cluster.application_metadata import ApplicationMetadata, StoreMeta
 from penstock.cluster.queries.actor_calls import ActorCalls, caller
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
 from penstock.cluster.queries.key_search import row_of_key, rows_of_keys
-from penstock.cluster.queries.key_serdes import KeySerdes, key_bytes, pickled_key_serdes, unpickled
+from penstock.cluster.queries.key_serdes import KeySerdes, PlacedKey, key_bytes, pickled_key_serdes, unpickled
 from penstock.cluster.queries.range_pages import PIECE_ROWS, TaskRange, first_rows
 from penstock.cluster.queries.record_queries import RecordQueries
 from penstock.cluster.queries.stale_answers import Ask, first_answer
@@ -71,7 +71,7 @@ class StateQueries(ReadSide):
         self._calls: dict[tuple[str, bool], ActorCalls] = {}
         self._waiting = 0
         self._log = logger(__name__)
-        self._records = RecordQueries(application_id, self._coordinator)
+        self._records = RecordQueries(application_id, self._coordinator, self._locate)
 
     @property
     @override
@@ -205,6 +205,12 @@ class StateQueries(ReadSide):
         ]
         answers = await asyncio.gather(*(self._ask(query, asked) for query in queries))
         return sum(row.value for answer in answers for row in answer.rows)
+
+    async def _locate(self, store: str, key: Any) -> PlacedKey:
+        where, serdes = await self.store(store), await self._key_serdes_of(store)
+        home = await serdes.find_home(where, key)
+        placed = await in_event_loop(lambda: serdes.placed(store, key, home.data))
+        return PlacedKey(where, home.data, placed, tuple(task.partition for task in home.tasks))
 
     async def key_metadata(self, store: str, key: Any) -> KeyQueryMetadata:
         """The place of a key. Raises what :meth:`find_row` does."""

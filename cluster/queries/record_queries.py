@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 from typing_extensions import override
 
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
-from penstock.cluster.record_side import Peek, ReadsBusyError, RecordSide, UnknownAppTopicError
+from penstock.cluster.queries.key_serdes import PlacedKey
+from penstock.cluster.record_side import KeyRecords, KeyScan, Peek, ReadsBusyError, RecordSide, UnknownAppTopicError
 from penstock.cluster.status import ApplicationStatus
+from penstock.cluster.topic_reading.backwards import starts_of
+from penstock.cluster.topic_reading.key_records import KeyOf, key_records
+from penstock.cluster.topic_reading.keys import KeyForm
 from penstock.cluster.topic_reading.peek import peeked
-from penstock.cluster.topic_reading.sources import topic_source, topic_uses
-from penstock.common.errors import BrokerUnreachableError
+from penstock.cluster.topic_reading.sources import TopicSource, changelog_source, topic_source, topic_uses
+from penstock.common.errors import BrokerUnreachableError, UnknownQueryError
 
 T = TypeVar("T")
+
+Locate = Callable[[str, Any], Awaitable[PlacedKey]]
+"""Finds the place of a store's key."""
 
 _WAIT_S = 5.0
 """Seconds that a read waits for the one before it."""
@@ -55,9 +62,10 @@ class OneRead:
 class RecordQueries(RecordSide):
     """:class:`~penstock.cluster.record_side.RecordSide` of one application. Belongs to one event loop."""
 
-    def __init__(self, application_id: str, coordinator: CoordinatorCalls) -> None:
+    def __init__(self, application_id: str, coordinator: CoordinatorCalls, locate: Locate) -> None:
         self._application_id = application_id
         self._coordinator = coordinator
+        self._locate = locate
         self._one = OneRead()
 
     @override
@@ -71,6 +79,36 @@ class RecordQueries(RecordSide):
             raise UnknownAppTopicError.of(self._application_id, topic, source.uses)
         await self._require_broker()
         return await self._one.run(partial(peeked, source, source.serdes, topic, limit))
+
+    @override
+    async def life(self, store: str, key: Any, scan: KeyScan) -> KeyRecords:
+        place = await self._locate(store, key)
+        where = place.store
+        if where.changelog is None:
+            raise UnknownQueryError(f"store {store!r} has no changelog: its logging is disabled")
+        question = partial(changelog_source, store=store, changelog=where.changelog)
+        source = await self._coordinator.ask_program(question)
+        if source.keys is None:
+            raise UnknownQueryError(
+                f"store {store!r} is a {where.kind} store: the keys in its changelog are not those that it is asked by"
+            )
+        partitions = None if where.is_global else place.partitions
+        return await self._records(source, where.changelog, KeyOf(source.keys, place.stored, partitions), scan)
+
+    @override
+    async def inputs(self, store: str, key: Any, scan: KeyScan) -> KeyRecords:
+        place = await self._locate(store, key)
+        topic = place.store.source_topic
+        source = await self._coordinator.ask_program(partial(topic_source, topic=topic))
+        partitions = None if place.store.is_global else place.partitions
+        return await self._records(source, topic, KeyOf(KeyForm(), place.placed, partitions), scan)
+
+    async def _records(self, source: TopicSource, topic: str, key: KeyOf, scan: KeyScan) -> KeyRecords:
+        starts_of(scan.cursor)  # before anything is asked
+        if source.serdes is None:
+            raise UnknownAppTopicError.of(self._application_id, topic, source.uses)
+        await self._require_broker()
+        return await self._one.run(partial(key_records, source, source.serdes, topic, key, scan))
 
     async def _require_broker(self) -> None:
         """Raise BrokerUnreachableError at once if the coordinator knows that no broker answers."""

@@ -11,10 +11,11 @@ from penstock.cluster.topic_reading.range_reads import Bounds, Budget, RangeRead
 from penstock.cluster.topic_reading.showing import Decoder, shown_headers
 from penstock.cluster.topic_reading.sources import PickledSerdes, TopicSource
 from penstock.cluster.topic_reading.topic_serdes import TopicSerdes
+from penstock.common.windows import Window
 
 MOST_BYTES = 64 << 20
 MOST_S = 4.0
-_DECODE_S = 2.0
+DECODE_S = 2.0
 
 
 def peeked(source: TopicSource, serdes: PickledSerdes, topic: str, limit: int, budget: Budget | None = None) -> Peek:
@@ -25,13 +26,15 @@ def peeked(source: TopicSource, serdes: PickledSerdes, topic: str, limit: int, b
         reads = RangeReads(consumer, topic, budget)
         while (windows := newest.next_round()) and not budget.is_over:
             reads.read(windows, newest.take, newest.end_window)
-    decoder = Decoder(budget.clock() + _DECODE_S, budget.clock)
+    decoder = Decoder(budget.clock() + DECODE_S, budget.clock)
     records = tuple(map(partial(shown_record, decoder, serdes.unpickled()), newest.records()))
     looked = tuple(newest.looked())
     return Peek(topic, serdes.use, records, looked, source.committed_only, budget.stopped)
 
 
-def shown_record(decoder: Decoder, serdes: TopicSerdes | str, record: Kept) -> ShownRecord:
+def shown_record(
+    decoder: Decoder, serdes: TopicSerdes | str, record: Kept, window: Window | None = None
+) -> ShownRecord:
     """Returns a record as it is shown. ``serdes``: may be the reason why there are none."""
     key, value, why = (None, None, serdes) if isinstance(serdes, str) else (serdes.key, serdes.value, None)
     return ShownRecord(
@@ -42,4 +45,5 @@ def shown_record(decoder: Decoder, serdes: TopicSerdes | str, record: Kept) -> S
         decoder.show(value, record.value, why),
         shown_headers(record.headers),
         record.header_count,
+        window,
     )

@@ -10,6 +10,7 @@ from typing import Any
 from ray import cloudpickle
 
 from penstock.actors.spec import ApplicationSpec
+from penstock.cluster.topic_reading.keys import KeyForm, key_form
 from penstock.cluster.topic_reading.topic_serdes import KnownTopics, TopicSerdes
 from penstock.common.config import StreamsConfig
 from penstock.common.secrets import Entries
@@ -59,12 +60,13 @@ class PickledSerdes:
 @dataclass(frozen=True)
 class TopicSource:
     """The way to read one topic. ``serdes`` is None if the application has no such topic; ``uses`` has those that it
-    has."""
+    has. ``keys``: the form of a store's keys in its changelog; None if they cannot be found, or for another topic."""
 
     clients: KafkaClients
     committed_only: bool
     serdes: PickledSerdes | None
     uses: Mapping[str, str] = field(default_factory=dict)
+    keys: KeyForm | None = None
 
 
 def reading_clients(config: StreamsConfig) -> ConfluentClients:
@@ -87,3 +89,8 @@ def topic_source(spec: ApplicationSpec, topic: str) -> TopicSource:
     clients = reading_clients(spec.config)
     serdes = None if found is None else PickledSerdes.of(found)
     return TopicSource(clients, clients.reads_committed, serdes, topics.uses)
+
+
+def changelog_source(spec: ApplicationSpec, store: str, changelog: str) -> TopicSource:
+    """Returns the way to read the ``changelog`` of a store."""
+    return replace(topic_source(spec, changelog), keys=key_form(spec.topology.store_builders[store]))

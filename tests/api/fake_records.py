@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from penstock.cluster.record_side import Peek, RecordSide, UnknownAppTopicError
+from penstock.cluster.record_side import KeyRecords, KeyScan, Peek, RecordSide, UnknownAppTopicError
 
 
 @dataclass
@@ -14,6 +15,8 @@ class FakeRecordSide(RecordSide):
 
     application_id: str
     peeks: dict[str, Peek] = field(default_factory=dict)
+    of_keys: dict[tuple[str, str, Any], KeyRecords] = field(default_factory=dict)
+    scans: list[KeyScan] = field(default_factory=list)
     failure: Exception | None = None
 
     async def topics(self) -> Mapping[str, str]:
@@ -26,6 +29,19 @@ class FakeRecordSide(RecordSide):
             raise UnknownAppTopicError.of(self.application_id, topic, self.peeks)
         whole = self.peeks[topic]
         return Peek(whole.topic, whole.use, whole.records[:limit], whole.looked, whole.committed_only, whole.stopped)
+
+    async def life(self, store: str, key: Any, scan: KeyScan) -> KeyRecords:
+        return self._of_key(store, "changelog", key, scan)
+
+    async def inputs(self, store: str, key: Any, scan: KeyScan) -> KeyRecords:
+        return self._of_key(store, "inputs", key, scan)
+
+    def _of_key(self, store: str, which: str, key: Any, scan: KeyScan) -> KeyRecords:
+        self._fail()
+        self.scans.append(scan)
+        if scan.cursor is not None and ":" not in scan.cursor:
+            raise ValueError("not a cursor of an earlier answer")
+        return self.of_keys[store, which, key]
 
     def _fail(self) -> None:
         if self.failure is not None:

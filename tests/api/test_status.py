@@ -154,6 +154,10 @@ def test_every_state_of_an_application_has_its_number(state: ApplicationState) -
     assert CLIENT_STATES[state] == list(ApplicationState).index(state)
 
 
+KEYED = ("windows", "sessions", "versions", "history", "life", "inputs")
+"""The routes to a key."""
+
+
 def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> None:
     document = client.get("/openapi.json").json()
     validate(document)
@@ -176,7 +180,7 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
         f"{application}/stores/{{store}}/range",
         f"{application}/stores/{{store}}/approximate-count",
         *(f"{application}/stores/{{store}}/{each}" for each in ("windows", "sessions")),
-        *(f"{application}/stores/{{store}}/{each}/{{key}}" for each in ("windows", "sessions", "versions", "history")),
+        *(f"{application}/stores/{{store}}/{each}/{{key}}" for each in KEYED),
     }
 
 

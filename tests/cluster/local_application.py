@@ -29,7 +29,7 @@ from penstock.common.partitioners import Partitioner
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeRecord
 from penstock.topology.physical.key_placement import topics_by_placed_store
-from penstock.topology.physical.topology import internal_topic
+from penstock.topology.physical.topology import changelog_topic, internal_topic
 from tests.actors.rig import APPLICATION, Rig, settle
 
 STRING = ps.Serdes.string()
@@ -104,7 +104,14 @@ class LocalApplication:
                 count = 1 if is_global else self.partitions
                 where = store.name, store.kind, sub.id, count, topic, topic
                 certain = is_global or store.name in placed
-                stores[store.name] = StoreMetadata(*where, certain, self.partitioner, views=views_of(store))
+                stores[store.name] = StoreMetadata(
+                    *where,
+                    certain,
+                    self.partitioner,
+                    views=views_of(store),
+                    changelog=topic if is_global else changelog_topic(APPLICATION, store),
+                    is_global=is_global,
+                )
             if is_global:
                 placement[TaskId(sub.id, 0)] = "a"
         return ApplicationMetadata(APPLICATION, 1, stores, placement, self.actors)

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.cluster.topic_reading.sources import PickledSerdes, TopicSource
 from penstock.cluster.topic_reading.topic_serdes import TopicSerdes
+from penstock.common.ids import TopicPartition
 from penstock.common.serdes import Serde, Serdes
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeRecord
@@ -25,6 +26,7 @@ class Logs:
         self.broker = self.clients.broker
         self.clients.admin().create_topics([NewTopic("t", partitions, config=config or {})])
         self.exactly_once = exactly_once
+        self.partition = TopicPartition("t", 0)
 
     def write(self, value: str | bytes | None, partition: int = 0, time: int = 0, key: str | None = "k") -> int:
         """Writes a record; returns its offset."""

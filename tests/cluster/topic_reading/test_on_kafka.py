@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.cluster.record_side import Form
+from penstock.cluster.record_side import Form, KeyScan
+from penstock.cluster.topic_reading.key_records import KeyOf, key_records
+from penstock.cluster.topic_reading.keys import KeyForm
 from penstock.cluster.topic_reading.peek import peeked
 from penstock.cluster.topic_reading.sources import PickledSerdes, TopicSource, reading_clients
 from penstock.cluster.topic_reading.topic_serdes import TopicSerdes
@@ -60,6 +62,39 @@ def test_a_peek_finds_committed_records_behind_markers_and_open_transactions_and
     assert [each.value and each.value.value for each in dirty.records][:3:2] == ["open", "v29"]
     producer.abort_transaction().result(30)
     producer.close()
+
+
+def test_all_versions_of_a_key_in_transactions_are_found_and_those_since_a_time(
+    broker: str, topic_name: Callable[[str], str]
+) -> None:
+    topic = topic_name("versions")
+    writers = ConfluentClients(broker, topic)
+    writers.admin().create_topics([NewTopic(topic, 2, config={"cleanup.policy": "compact"})])
+    producer = writers.transactional_producer(topic)
+    producer.init_transactions().result(30)
+    for number in range(30):
+        producer.begin_transaction()
+        for written in (b"k", b"other"):
+            value = f"v{number}".encode() if number % 5 else None
+            producer.send(topic, written, value, 1000 + number, None, 1)
+        (producer.commit_transaction({}, b"") if number % 3 else producer.abort_transaction()).result(30)
+    producer.close()
+    key = KeyOf(KeyForm(), b"k", (1,))
+    wanted = [f"v{number}" if number % 5 else None for number in range(29, 0, -1) if number % 3]
+    found = key_records(source(broker), SERDES, topic, key, KeyScan())
+    assert [each.value and each.value.value for each in found.records] == wanted
+    assert (found.compacted, found.cursor, found.stopped) == (True, None, None)
+    first = key_records(source(broker), SERDES, topic, key, KeyScan(7))
+    rest = key_records(source(broker), SERDES, topic, key, KeyScan(cursor=first.cursor))
+    assert [each.value and each.value.value for each in (*first.records, *rest.records)] == wanted
+    assert key_records(source(broker), SERDES, topic, key, KeyScan(from_ms=1 << 45)).records == ()
+    plain = writers.producer()
+    for number in range(20):
+        plain.send(topic, b"k", b"v", 5000 + number, None, 0)
+        assert plain.flush(30)
+    plain.close()
+    since = key_records(source(broker), SERDES, topic, KeyOf(KeyForm(), b"k", (0,)), KeyScan(from_ms=5015))
+    assert [each.timestamp for each in since.records] == [5019, 5018, 5017, 5016, 5015]
 
 
 def test_a_topic_that_does_not_exist_is_not_created(broker: str, topic_name: Callable[[str], str]) -> None:
