@@ -25,6 +25,9 @@ export class Session {
   /** The row of the application; undefined before the first document. */
   readonly application = computed(() => this.document.sections.application.entries()[0]?.[1]);
 
+  /** The version of the program that is to run; undefined before the first document. */
+  readonly generation = computed(() => (this.document.known.value ? (this.application.value?.generation ?? 1) : undefined));
+
   constructor(base: string) {
     this.client = new Client(base);
     this.topology = new TopologySource(this.client, () => this.path.peek());

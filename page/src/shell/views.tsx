@@ -1,5 +1,6 @@
 import type { ComponentType } from "preact";
 import { Overview } from "../overview/overview";
+import { Stores } from "../stores/stores";
 import { Tasks } from "../tasks/tasks";
 import { Topology } from "../topology/topology";
 import type { Session } from "./session";
@@ -21,6 +22,7 @@ export const VIEWS: readonly [View, ...View[]] = [
   { name: "overview", title: "Overview", component: Overview },
   { name: "topology", title: "Topology", component: Topology },
   { name: "tasks", title: "Tasks", component: Tasks },
+  { name: "stores", title: "Stores", component: Stores },
 ];
 
 /** Returns the view of a name, or the first one: an address may be of a page of another version. */

@@ -12,7 +12,7 @@ import { Strip } from "./strip";
 /** The picture of the topology, and the strip of all tasks. */
 export function Topology({ session, subject }: ViewProperties) {
   useSignalEffect(() => {
-    const generation = session.application.value?.generation;
+    const generation = session.generation.value;
     if (generation !== undefined) void session.topology.load(generation);
   });
   return (
