@@ -10,8 +10,9 @@ export function CopyButton({ what, text }: { what: string; text: () => string })
     }, 1_500);
   }
   return (
-    <button type="button" class="copy" onClick={copy} aria-label={`Copy ${what}`}>
+    <button type="button" class="copy" onClick={copy}>
       <span aria-live="polite">{done.value === "" ? "Copy" : done.value}</span>
+      <span class="unseen"> {what}</span>
     </button>
   );
 }

@@ -25,8 +25,10 @@ export class Session {
   /** The row of the application; undefined before the first document. */
   readonly application = computed(() => this.document.sections.application.entries()[0]?.[1]);
 
-  /** The version of the program that is to run; undefined before the first document. */
-  readonly generation = computed(() => (this.document.known.value ? (this.application.value?.generation ?? 1) : undefined));
+  /** Changes if there may be another program: with its version, and with each connection. Empty before the first. */
+  readonly program = computed(() =>
+    this.document.known.value ? `${this.application.value?.generation ?? 1} ${this.document.wholes.value}` : "",
+  );
 
   constructor(base: string) {
     this.client = new Client(base);

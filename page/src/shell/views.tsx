@@ -1,5 +1,6 @@
 import type { ComponentType } from "preact";
 import { Overview } from "../overview/overview";
+import { Rollout } from "../rollout/rollout";
 import { Stores } from "../stores/stores";
 import { Tasks } from "../tasks/tasks";
 import { Topology } from "../topology/topology";
@@ -23,6 +24,7 @@ export const VIEWS: readonly [View, ...View[]] = [
   { name: "topology", title: "Topology", component: Topology },
   { name: "tasks", title: "Tasks", component: Tasks },
   { name: "stores", title: "Stores", component: Stores },
+  { name: "rollout", title: "Roll-out", component: Rollout },
 ];
 
 /** Returns the view of a name, or the first one: an address may be of a page of another version. */

@@ -3,17 +3,15 @@ import { CopyButton } from "../common/copy";
 import { count, isKnown, UNKNOWN } from "../common/numbers";
 import { Table } from "../common/table";
 import { visible } from "../common/text";
+import type { components } from "../server/schema";
 import { type Form, written } from "./values";
 
 /** A row of any kind of store. */
-export interface StoredRow {
-  key: unknown;
-  value: unknown;
-  timestamp: number | null;
-  problem?: string | null;
-  window?: { start: number; end: number; start_time: string | null; end_time: string | null };
-  valid_to?: number | null;
-}
+export type StoredRow = Schemas["RowBody"] &
+  Partial<Pick<Schemas["WindowedBody"], "window">> &
+  Partial<Pick<Schemas["VersionBody"], "valid_to">>;
+
+type Schemas = components["schemas"];
 
 const SHOWN = 600;
 const FORMS: readonly [Form, string][] = [

@@ -3,18 +3,14 @@ import { Problem } from "../common/dialog";
 import { bytes, count } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign } from "../common/text";
+import type { components } from "../server/schema";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
 import type { ViewProperties } from "../shell/views";
 import { StoreQuery } from "./store_query";
 
 /** A store as `GET …/stores` lists it. */
-export interface StoreEntry {
-  name: string;
-  kind: string;
-  subtopology: number;
-  partitions: number;
-}
+export type StoreEntry = components["schemas"]["StoreBody"];
 
 const COLUMNS = [
   { title: "Store" },
@@ -31,8 +27,8 @@ export function Stores({ session, subject }: ViewProperties) {
   const stores = useSignal<StoreEntry[] | null>(null);
   const problem = useSignal<unknown>(null);
   useSignalEffect(() => {
-    void session.generation.value; // another version may have other stores
-    session.client.get<{ stores: StoreEntry[] }>(`${session.path.peek()}stores`).then(
+    void session.program.value; // another program may have other stores
+    session.client.get<components["schemas"]["StoresBody"]>(`${session.path.peek()}stores`).then(
       (found) => {
         stores.value = found.stores;
         problem.value = null;
