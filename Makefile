@@ -46,7 +46,8 @@ check: environment  ## lint, format, types, style of texts, in Python and in the
 	@$(RUN) -m tests.architecture.style
 	@$(RUN) requirements/page.py check
 
-page: environment  ## build the page of page/ into api/page/static/, which is committed
+page: environment  ## build the page of page/ into api/page/static/, which is committed, after the types of the server's documents
+	@$(RUN) requirements/page.py types
 	@$(RUN) requirements/page.py build
 
 wheel: environment  ## build the wheel of this machine's Python into dist/, with the compiled modules

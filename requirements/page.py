@@ -9,14 +9,20 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
+import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "page"
 BUNDLE = ROOT / "api" / "page" / "static"
+TYPES = PAGE / "src" / "server" / "schema.d.ts"
+DOCUMENTS = ("LiveDocument", "StoresBody", "EntriesBody", "WindowsBody", "VersionsBody")
 LOCK = PAGE / "package-lock.json"
 MODULES = PAGE / "node_modules"
 STAMP = MODULES / ".made-from"
@@ -27,6 +33,8 @@ def main() -> None:
     tasks = parser.add_subparsers(dest="task", required=True)
     building = tasks.add_parser("build", help="build the page")
     building.add_argument("--into", type=Path, default=BUNDLE, help="the folder for the files (api/page/static)")
+    typing = tasks.add_parser("types", help="write the types of the server's documents")
+    typing.add_argument("--into", type=Path, default=TYPES, help="the file (page/src/server/schema.d.ts)")
     tasks.add_parser("check", help="check types, style and format, and run the unit tests")
     tasks.add_parser("format", help="format the sources")
     npm = tasks.add_parser("npm", help="run npm in page/")
@@ -38,6 +46,8 @@ def main() -> None:
     match wanted.task:
         case "build":
             sys.exit(_run(str(_node()), "build.mjs", str(wanted.into.resolve())))
+        case "types":
+            sys.exit(write_types(wanted.into.resolve()))
         case "check":
             sys.exit(_npm("run", "--silent", "check"))
         case "format":
@@ -55,6 +65,33 @@ def install() -> None:
         if code := _npm("ci", "--silent", "--no-progress"):
             sys.exit(f"Installing {MODULES.relative_to(ROOT)} failed: npm ended with {code}")
         STAMP.write_text(wanted)
+
+
+def write_types(into: Path) -> int:
+    """Writes the TypeScript types of the documents that the page reads, from the OpenAPI document."""
+    from penstock.api.app import create_app
+
+    # The document depends on no application.
+    described = create_app(SimpleNamespace(application_id="application")).openapi()  # type: ignore[arg-type]
+    schemas = described["components"]["schemas"]
+    described |= {"paths": {}, "components": {"schemas": {name: schemas[name] for name in _reachable(schemas)}}}
+    with tempfile.TemporaryDirectory() as folder:
+        document = Path(folder) / "openapi.json"
+        document.write_text(json.dumps(described))
+        program = MODULES / "openapi-typescript" / "bin" / "cli.js"
+        # A field with a default may be left out.
+        return _run(str(_node()), str(program), str(document), "--default-non-nullable", "false", "--output", str(into))
+
+
+def _reachable(schemas: dict[str, object]) -> list[str]:
+    """Returns the names of the documents that the page reads, and of all that they consist of."""
+    found: set[str] = set()
+    waiting = list(DOCUMENTS)
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            waiting += re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schemas[name]))
+    return sorted(found)
 
 
 def _npm(*arguments: str) -> int:

@@ -9,6 +9,7 @@ const operator = (busy: number | null): Operator => ({
   busy,
   busy_sum: busy,
   calls_in_flight: null,
+  calls_waiting: null,
   breaker: null,
 });
 

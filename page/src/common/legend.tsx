@@ -1,8 +1,8 @@
 import type { Heat } from "./heat";
 import { heatClass } from "./heat";
 
-/** Explains the steps of heat: five of them, and the one of figures that are not known. */
-export function Legend({ title, steps }: { title: string; steps: readonly string[] }) {
+/** Explains the steps of heat: five of them, and the one of figures that are not known. `signs`: what letters mean. */
+export function Legend({ title, steps, signs }: { title: string; steps: readonly string[]; signs?: string }) {
   return (
     <p class="legend">
       <span class="quiet">{title}</span>
@@ -16,6 +16,7 @@ export function Legend({ title, steps }: { title: string; steps: readonly string
         <span class="swatch heat-unknown" />
         not known
       </span>
+      {signs === undefined ? null : <span class="legend-step">{signs}</span>}
     </p>
   );
 }

@@ -23,6 +23,11 @@ export class Client {
     return this.json<Body>(path, signal === undefined ? {} : { signal });
   }
 
+  /** Returns an answer as it was sent. Raises ProblemError. */
+  async text(path: string, signal: AbortSignal): Promise<string> {
+    return (await this.ask(path, { signal, headers: { Accept: "application/json" } })).text();
+  }
+
   /** Orders something. Raises ProblemError. */
   async post<Body>(path: string, body?: unknown): Promise<Body> {
     const content = body === undefined ? {} : { body: JSON.stringify(body) };

@@ -1,4 +1,4 @@
-import { batch, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { batch, computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import type { Changes, SectionName, Sections } from "./document";
 
 /** The rows of one section. A row keeps its signal, so a change redraws the parts that show that row, and no others. */
@@ -60,14 +60,17 @@ export class LiveDocument {
     rollout: new Section(),
   };
 
+  /** Number of whole documents so far: one for each connection. */
+  readonly wholes = signal(0);
+
   /** True once the server has sent a whole document. */
-  readonly known = signal(false);
+  readonly known = computed(() => this.wholes.value > 0);
 
   /** Takes a delta, or a whole document. Sections that the page does not know are left out. */
   apply(changes: Changes, whole: boolean): void {
     batch(() => {
       for (const name of Object.keys(this.sections) as SectionName[]) this.applySection(name, changes[name], whole);
-      if (whole) this.known.value = true;
+      if (whole) this.wholes.value += 1;
     });
   }
 

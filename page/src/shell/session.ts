@@ -25,6 +25,11 @@ export class Session {
   /** The row of the application; undefined before the first document. */
   readonly application = computed(() => this.document.sections.application.entries()[0]?.[1]);
 
+  /** Changes if there may be another program: with its version, and with each connection. Empty before the first. */
+  readonly program = computed(() =>
+    this.document.known.value ? `${this.application.value?.generation ?? 1} ${this.document.wholes.value}` : "",
+  );
+
   constructor(base: string) {
     this.client = new Client(base);
     this.topology = new TopologySource(this.client, () => this.path.peek());

@@ -1,5 +1,7 @@
 import type { ComponentType } from "preact";
 import { Overview } from "../overview/overview";
+import { Rollout } from "../rollout/rollout";
+import { Stores } from "../stores/stores";
 import { Tasks } from "../tasks/tasks";
 import { Topology } from "../topology/topology";
 import type { Session } from "./session";
@@ -21,6 +23,8 @@ export const VIEWS: readonly [View, ...View[]] = [
   { name: "overview", title: "Overview", component: Overview },
   { name: "topology", title: "Topology", component: Topology },
   { name: "tasks", title: "Tasks", component: Tasks },
+  { name: "stores", title: "Stores", component: Stores },
+  { name: "rollout", title: "Roll-out", component: Rollout },
 ];
 
 /** Returns the view of a name, or the first one: an address may be of a page of another version. */

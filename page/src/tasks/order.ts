@@ -1,5 +1,5 @@
 import { isKnown } from "../common/numbers";
-import type { Task } from "../server/document";
+import type { Restore, Task } from "../server/document";
 import { natural } from "../server/live_document";
 
 export type SortBy = "task" | "behind" | "rate" | "actor";
@@ -34,8 +34,7 @@ function figure(value: number | null): number {
   return isKnown(value) ? value : -1;
 }
 
-/** Returns the done share of a restore; null if nothing is known of it. */
-export function restored(restore: NonNullable<Task["restore"]>): number | null {
-  const total = (restore.restored ?? 0) + restore.remaining;
-  return isKnown(restore.restored) && total > 0 ? restore.restored / total : null;
+/** Returns the done share of a restore; null if there is nothing to restore. */
+export function restored({ restored: done, remaining }: Restore): number | null {
+  return done + remaining > 0 ? done / (done + remaining) : null;
 }

@@ -35,7 +35,7 @@ export function Strip({ document, only }: { document: LiveDocument; only?: numbe
           </div>
         </div>
       ))}
-      <Legend title="Behind" steps={BEHIND_LEGEND} />
+      <Legend title="Behind" steps={BEHIND_LEGEND} signs="r restores, w waits, ? silent, c created" />
     </div>
   );
 }

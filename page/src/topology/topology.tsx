@@ -12,8 +12,7 @@ import { Strip } from "./strip";
 /** The picture of the topology, and the strip of all tasks. */
 export function Topology({ session, subject }: ViewProperties) {
   useSignalEffect(() => {
-    const generation = session.application.value?.generation;
-    if (generation !== undefined) void session.topology.load(generation);
+    if (session.program.value !== "") void session.topology.load(session.program.value);
   });
   return (
     <>

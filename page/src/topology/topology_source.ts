@@ -2,27 +2,38 @@ import { signal } from "@preact/signals";
 import { type Client, textOf } from "../server/client";
 import type { TopologyDocument } from "./document";
 
-/** The document of the topology, which is asked for when it is first needed, and again for another version. */
+const AGAIN_AFTER_MS = 5_000;
+
+/** The document of the topology, which is asked for when it is first needed, and again for another program. */
 export class TopologySource {
   readonly document = signal<TopologyDocument | null>(null);
   readonly problem = signal("");
-  private asked: number | null = null;
+  private asked = "";
 
   constructor(
     private readonly client: Client,
     private readonly path: () => string,
   ) {}
 
-  /** Asks for the topology of a version, unless it is there. After a failure the next call asks again. */
-  async load(generation: number): Promise<void> {
-    if (this.asked === generation) return;
-    this.asked = generation;
-    try {
-      this.document.value = await this.client.get<TopologyDocument>(`${this.path()}topology`);
-      this.problem.value = "";
-    } catch (error) {
-      this.problem.value = textOf(error);
-      this.asked = null;
+  /** Asks for the topology of a program, unless it is there. After a failure it asks again by itself. */
+  async load(program: string): Promise<void> {
+    if (this.asked === program) return;
+    this.asked = program;
+    while (this.asked === program) {
+      try {
+        this.take(await this.client.get<TopologyDocument>(`${this.path()}topology`));
+        return;
+      } catch (error) {
+        this.problem.value = textOf(error);
+      }
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_AFTER_MS));
     }
+  }
+
+  /** The same topology keeps its picture, and so the part of it that is looked at. */
+  private take(found: TopologyDocument): void {
+    this.problem.value = "";
+    const known = this.document.peek();
+    if (known?.fingerprint !== found.fingerprint || known.generation !== found.generation) this.document.value = found;
   }
 }

@@ -1,0 +1,91 @@
+import { useSignal, useSignalEffect } from "@preact/signals";
+import { Problem } from "../common/dialog";
+import { bytes, count } from "../common/numbers";
+import { Table } from "../common/table";
+import { Foreign } from "../common/text";
+import type { components } from "../server/schema";
+import { hashOf } from "../shell/route";
+import type { Session } from "../shell/session";
+import type { ViewProperties } from "../shell/views";
+import { StoreQuery } from "./store_query";
+
+/** A store as `GET …/stores` lists it. */
+export type StoreEntry = components["schemas"]["StoreBody"];
+
+const COLUMNS = [
+  { title: "Store" },
+  { title: "Kind" },
+  { title: "Sub-topology", right: true },
+  { title: "Partitions", right: true },
+  { title: "Rows, approximately", right: true },
+  { title: "Size", right: true },
+  { title: "Tasks that restore", right: true },
+] as const;
+
+/** All stores, and queries of one of them. */
+export function Stores({ session, subject }: ViewProperties) {
+  const stores = useSignal<StoreEntry[] | null>(null);
+  const problem = useSignal<unknown>(null);
+  useSignalEffect(() => {
+    void session.program.value; // another program may have other stores
+    session.client.get<components["schemas"]["StoresBody"]>(`${session.path.peek()}stores`).then(
+      (found) => {
+        stores.value = found.stores;
+        problem.value = null;
+      },
+      (error) => {
+        problem.value = error;
+      },
+    );
+  });
+  const chosen = stores.value?.find(({ name }) => name === subject);
+  return (
+    <>
+      {problem.value === null ? null : <Problem error={problem.value} />}
+      {stores.value === null ? null : <StoreTable session={session} stores={stores.value} subject={subject} />}
+      {subject !== null && stores.value !== null && chosen === undefined ? (
+        <p class="quiet" role="status">
+          The application has no store <Foreign text={subject} />.
+        </p>
+      ) : null}
+      {chosen === undefined ? null : <StoreQuery key={chosen.name} session={session} store={chosen} />}
+    </>
+  );
+}
+
+function StoreTable(properties: { session: Session; stores: readonly StoreEntry[]; subject: string | null }) {
+  const { session, stores, subject } = properties;
+  return (
+    <Table caption="All stores" columns={COLUMNS}>
+      {stores.length === 0 ? (
+        <tr>
+          <td colSpan={COLUMNS.length} class="quiet">
+            The application has no store.
+          </td>
+        </tr>
+      ) : null}
+      {stores.map((store) => (
+        <StoreRow key={store.name} store={store} session={session} current={store.name === subject} />
+      ))}
+    </Table>
+  );
+}
+
+function StoreRow({ store, session, current }: { store: StoreEntry; session: Session; current: boolean }) {
+  const row = session.document.sections.stores.value(store.name);
+  return (
+    <tr aria-current={current ? "true" : undefined}>
+      <th scope="row">
+        <a href={hashOf("stores", store.name)}>
+          <Foreign text={store.name} />
+        </a>
+      </th>
+      <td>{store.kind}</td>
+      <td class="right">{store.subtopology}</td>
+      <td class="right">{count(store.partitions)}</td>
+      <td class="right">{count(row?.rows)}</td>
+      <td class="right">{bytes(row?.bytes)}</td>
+      <td class="right">{count(row?.restoring)}</td>
+    </tr>
+  );
+}
