@@ -6,14 +6,17 @@ and repeats messages does in ``tests/cluster/simulated_actor.py`` and ``simulate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Protocol
 
 from penstock.actors.loop.lease import QuestionId
 from penstock.actors.orders import Order
 from penstock.actors.status import ActorEnd, ActorStatus
+from penstock.cluster.events import Event, Instruction
 from penstock.cluster.rollout import Rollout
 from penstock.cluster.status import ApplicationState
+from penstock.cluster.wishes import Wishes
 from penstock.common.errors import StreamsError
 from penstock.common.ids import Offsets
 
@@ -115,6 +118,9 @@ class Environment(Protocol):
     async def node(self, node_id: str) -> NodeAnswer:
         """Connect to a node; takes seconds at most."""
 
+    def decided(self, event: Event, instructions: Sequence[Instruction]) -> None:
+        """Take an event of the state machine, with its instructions, before these are carried out."""
+
     def reported(self, status: ActorStatus) -> None:
         """Take the status that an actor has reported."""
 
@@ -123,3 +129,6 @@ class Environment(Protocol):
 
     def rolled_out(self, rollout: Rollout) -> None:
         """Take a roll-out that has begun, or has come further."""
+
+    def wished(self, wishes: Wishes) -> None:
+        """Take the placements that users want now."""

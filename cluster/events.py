@@ -9,6 +9,7 @@ from enum import Enum
 from penstock.actors.commit_messages import CommitRequest
 from penstock.cluster.rollout import Hold, Rollout
 from penstock.cluster.status import ApplicationState
+from penstock.cluster.wishes import Wishes
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
@@ -217,6 +218,23 @@ class StopRequested:
 
 
 @dataclass(frozen=True)
+class MoveTaskRequested:
+    """A user wants the task on this actor. The request is ignored if it is refused: see ``move_refusal``. An earlier
+    one for the task does not count any more."""
+
+    task: TaskId
+    to: str
+
+
+@dataclass(frozen=True)
+class RestartActorRequested:
+    """A user wants another actor in the place of this one, which commits and ends. The request is ignored if it is
+    refused: see ``restart_refusal``."""
+
+    actor_id: str
+
+
+@dataclass(frozen=True)
 class Deploy:
     """A user wants another version of the program; ``generation`` is its number, above all before. When all tasks run
     it, it is watched for ``watch_s``: until then a failure of one of its actors brings the version before it back."""
@@ -245,33 +263,11 @@ class TimerFired:
 
 
 Event = (
-    GroupAssigned
-    | GroupRebalances
-    | ClusterResized
-    | ActorsWanted
-    | NodesDraining
-    | TasksPlanned
-    | ActorRecovered
-    | ActorUp
-    | ActorAssigned
-    | ActorReported
-    | ActorSilent
-    | ActorStopped
-    | ActorLost
-    | ActorsUnaccounted
-    | ProcessDied
-    | ActorFenced
-    | ActorFailed
-    | ApplicationFailed
-    | CommitRequested
-    | CommitSucceeded
-    | CommitFailed
-    | StopRequested
-    | Deploy
-    | TasksHeld
-    | NoRoom
-    | TimerFired
-)
+    GroupAssigned | GroupRebalances | ClusterResized | ActorsWanted | NodesDraining | TasksPlanned | ActorRecovered
+    | ActorUp | ActorAssigned | ActorReported | ActorSilent | ActorStopped | ActorLost | ActorsUnaccounted
+    | ProcessDied | ActorFenced | ActorFailed | ApplicationFailed | CommitRequested | CommitSucceeded | CommitFailed
+    | StopRequested | MoveTaskRequested | RestartActorRequested | Deploy | TasksHeld | NoRoom | TimerFired
+)  # fmt: skip
 
 # ---- instructions ----
 
@@ -384,17 +380,14 @@ class SetRollout:
     rollout: Rollout
 
 
+@dataclass(frozen=True)
+class SetWishes:
+    """The placements that users want have changed: keep them, for a coordinator that is restarted."""
+
+    wishes: Wishes
+
+
 Instruction = (
-    StartActor
-    | AssignTasks
-    | StopActor
-    | KillActor
-    | FenceActor
-    | FindCause
-    | CommitOffsets
-    | AcceptCommit
-    | RefuseCommit
-    | SetTimer
-    | SetState
-    | SetRollout
-)
+    StartActor | AssignTasks | StopActor | KillActor | FenceActor | FindCause | CommitOffsets | AcceptCommit
+    | RefuseCommit | SetTimer | SetState | SetRollout | SetWishes
+)  # fmt: skip

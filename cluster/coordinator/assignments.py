@@ -35,8 +35,9 @@ class Assignments:
         self.epoch = max(self.epoch, epoch)
 
     def suspend(self) -> None:
-        """Note that the actors are to commit all and suspend their tasks until they are assigned again, under a later
-        epoch than :attr:`epoch` is after this call."""
+        """The group assigns its partitions again: note that the actors are to commit all and suspend their tasks until
+        they are assigned again, under a later epoch than :attr:`epoch` is after this call."""
+        self._owned.rebalancing = True
         self.epoch += 1
         for actor in self._actors.values():
             actor.outdated = True

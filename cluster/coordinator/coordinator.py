@@ -28,6 +28,7 @@ from penstock.cluster.coordinator.coordinator_view import CoordinatorView
 from penstock.cluster.coordinator.fences import Fences
 from penstock.cluster.coordinator.replacements import Replacements
 from penstock.cluster.coordinator.state_transitions import check_transition
+from penstock.cluster.coordinator.user_requests import UserRequests
 from penstock.cluster.events import (
     ActorAssigned,
     ActorFailed,
@@ -51,9 +52,11 @@ from penstock.cluster.events import (
     GroupRebalances,
     Instruction,
     KillActor,
+    MoveTaskRequested,
     NodesDraining,
     NoRoom,
     ProcessDied,
+    RestartActorRequested,
     SetState,
     SetTimer,
     StartActor,
@@ -73,6 +76,7 @@ from penstock.cluster.rollout import NEVER, Rollout
 from penstock.cluster.scaling.elasticity import Elasticity
 from penstock.cluster.scaling.unfit_nodes import UnfitNodes
 from penstock.cluster.status import ApplicationState
+from penstock.cluster.wishes import NO_WISHES, Wishes
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -93,8 +97,9 @@ class Coordinator(CoordinatorView):
         exactly_once: bool = False,
         standby_policy: StandbyPolicy = NO_STANDBYS,
         rollout: Rollout = NEVER,
+        wishes: Wishes = NO_WISHES,
     ) -> None:
-        """``rollout``: the last roll-out, as an earlier coordinator kept it."""
+        """``rollout``: the last roll-out, and ``wishes``: those of users, as an earlier coordinator kept them."""
         self._owned = OwnedTasks(plan)
         self._exactly_once = exactly_once
         self._next_actor = 1
@@ -104,7 +109,7 @@ class Coordinator(CoordinatorView):
             self._actors, self._rollouts, self._unfit, tasks_per_actor, standby_policy.replicas
         )
         self._placer = TaskPlacer(
-            self._actors, self._owned, standby_policy, self._elasticity.leaves, self._rollouts.is_outdated
+            self._actors, self._owned, standby_policy, self._elasticity.leaves, self._rollouts.is_outdated, wishes
         )
         self._cpus: int | None = None
         self._replacements = Replacements()
@@ -116,19 +121,23 @@ class Coordinator(CoordinatorView):
         self._assignments = Assignments(self._actors, self._owned, self._placer, first_epoch, self._instruct)
         self.state = ApplicationState.CREATED
         self.error: str | None = None
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            GroupAssigned: self._group_assigned,
-            GroupRebalances: self._group_rebalances,
+        self.user_requests = UserRequests(self, self._actors, self._placer, self._elasticity, self._end, self._instruct)
+        self._handlers = self._handlers_of_events()
+
+    def _handlers_of_events(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            GroupAssigned: lambda event: self._owned.assign(event.partitions, self.epoch, event.group_metadata),
+            GroupRebalances: lambda _: self._assignments.suspend(),
             ClusterResized: self._cluster_resized,
             ActorsWanted: self._elasticity.wanted,
             NodesDraining: self._elasticity.draining,
-            TasksPlanned: self._tasks_planned,
+            TasksPlanned: lambda event: self._owned.replan(event.plan),
             ActorRecovered: self._actor_recovered,
             ActorUp: self._actor_up,
             ActorAssigned: self._actor_assigned,
             ActorReported: self._actor_reported,
             ActorSilent: self._actor_silent,
-            ActorStopped: self._actor_stopped,
+            ActorStopped: lambda event: self._gone(event.actor_id, event.in_doubt),
             ActorLost: self._actor_lost,
             ActorsUnaccounted: self._fences.unaccounted,
             ProcessDied: self._rollouts.process_died,
@@ -139,6 +148,8 @@ class Coordinator(CoordinatorView):
             CommitSucceeded: self._commits.succeeded,
             CommitFailed: self._commit_failed,
             StopRequested: self._stop_requested,
+            MoveTaskRequested: self.user_requests.move,
+            RestartActorRequested: self.user_requests.restart,
             Deploy: self._rollouts.deploy,
             TasksHeld: self._rollouts.tasks_held,
             NoRoom: self._rollouts.no_room,
@@ -165,20 +176,10 @@ class Coordinator(CoordinatorView):
 
     # ---- events ----
 
-    def _group_assigned(self, event: GroupAssigned) -> None:
-        self._owned.assign(event.partitions, self.epoch, event.group_metadata)
-
-    def _group_rebalances(self, _: GroupRebalances) -> None:
-        self._owned.rebalancing = True
-        self._assignments.suspend()
-
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus
         self._unfit.resized(event.cpus_of)
         self._placer.take_labels(event.labels)
-
-    def _tasks_planned(self, event: TasksPlanned) -> None:
-        self._owned.replan(event.plan)
 
     def _actor_recovered(self, event: ActorRecovered) -> None:
         issued = {task: self.plan.partitions.get(task, frozenset()) for task in event.tasks}
@@ -217,9 +218,6 @@ class Coordinator(CoordinatorView):
     def _actor_silent(self, event: ActorSilent) -> None:
         if event.actor_id in self._actors:
             self._actors[event.actor_id].silent = event.silent  # only the state of the application follows
-
-    def _actor_stopped(self, event: ActorStopped) -> None:
-        self._gone(event.actor_id, event.in_doubt)
 
     def _actor_lost(self, event: ActorLost) -> None:
         actor = self._actors.get(event.actor_id)
@@ -308,6 +306,7 @@ class Coordinator(CoordinatorView):
                 return
             self._start_and_stop_actors()
             self._choose_actors()
+            self.user_requests.keep_wishes()
             self._assignments.send()
             self._update_state()
             self._rollouts.look(self.state is ApplicationState.RUNNING, bool(self._owned.tasks))

@@ -11,6 +11,7 @@ from penstock.cluster.programs.rollouts import Rollouts
 from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.elasticity import Elasticity
 from penstock.cluster.scaling.unfit_nodes import UnfitNodes
+from penstock.cluster.status import ApplicationState
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -18,6 +19,7 @@ from penstock.topology.physical.task_plan import TaskPlan
 class CoordinatorView:
     """The side of :class:`~penstock.cluster.coordinator.coordinator.Coordinator` that changes nothing."""
 
+    state: ApplicationState
     _actors: dict[str, ActorRecord]
     _assignments: Assignments
     _cpus: int | None
@@ -115,6 +117,15 @@ class CoordinatorView:
     def moving(self) -> dict[TaskId, str]:
         """Task to the actor that it is to move to once its stores have caught up there."""
         return dict(self._placer.moving)
+
+    def is_wished(self, task: TaskId, name: str) -> bool:
+        """True if a user has asked for the task on this actor, and the wish still holds."""
+        return self._placer.wishes.by_task.get(task) == name
+
+    def why_leaves(self, name: str) -> str | None:
+        """Returns the reason for which the tasks of an actor are to go elsewhere; None if they are not, or it is
+        gone."""
+        return self._elasticity.why_leaves(name) if name in self._actors else None
 
     @property
     def standbys(self) -> dict[TaskId, tuple[str, ...]]:

@@ -108,7 +108,9 @@ class Dispatcher:
     def feed(self, event: events.Event) -> None:
         """Let the machine take one event, and carry out all its instructions."""
         if not self._closed:
-            for instruction in self._machine.handle(event):
+            instructions = self._machine.handle(event)
+            self._environment.decided(event, instructions)
+            for instruction in instructions:
                 try:
                     self._carry_out(instruction)
                 except Exception as error:  # the other instructions must be carried out all the same
@@ -202,6 +204,8 @@ class Dispatcher:
                 self._environment.entered(state, error)
             case events.SetRollout(rollout):
                 self._environment.rolled_out(rollout)
+            case events.SetWishes(wishes):
+                self._environment.wished(wishes)
             case _:
                 assert_never(instruction)
 

@@ -9,6 +9,7 @@ from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.placement.assignor import assign
 from penstock.cluster.placement.owned_tasks import OwnedTasks
 from penstock.cluster.placement.standby_assignor import Place, StandbyPolicy, assign_standbys
+from penstock.cluster.wishes import NO_WISHES, Wishes
 from penstock.common.ids import TaskId
 
 
@@ -27,16 +28,19 @@ class TaskPlacer:
         policy: StandbyPolicy,
         leaves: Callable[[str], bool] = lambda _: False,
         is_outdated: Callable[[str], bool] = lambda _: False,
+        wishes: Wishes = NO_WISHES,
     ) -> None:
         """``leaves``: returns True if the tasks of an actor are to move, because its node will be gone or another
         version of the program replaces its own. ``is_outdated``: returns True if only the version is the reason, so
-        that there is time to move one task after the other."""
+        that there is time to move one task after the other. ``wishes``: those of an earlier coordinator."""
         self.target: dict[TaskId, str] = {}
         """The actor that each task is meant for."""
         self.standbys: dict[TaskId, tuple[str, ...]] = {}
         """The actors that are to keep a standby of each task, warm-ups included."""
         self.moving: dict[TaskId, str] = {}
         """The actors that tasks are to move to once they have caught up there."""
+        self.wishes = wishes
+        """The placements that users want. The other tasks are balanced among themselves."""
         self._actors = actors
         self._owned = owned
         self._policy = policy
@@ -61,6 +65,10 @@ class TaskPlacer:
         """Note that these tasks run on this node, so their stores are on its disk."""
         self._nodes.update(dict.fromkeys(tasks, node))
 
+    def wish(self, task: TaskId, to: str) -> None:
+        """Take the wish of a user: the task is to move to this actor, and to stay there."""
+        self.wishes = self.wishes.with_task(task, to, frozenset(self._candidates()))
+
     def keep_or_promote(self) -> None:
         """Leave each task where it is, if its actor is up; what has none goes to a standby that has caught up."""
         up, tasks = self._up(), self._owned.tasks
@@ -81,8 +89,10 @@ class TaskPlacer:
         up, plan = self._up(), self._owned.plan
         if not up or self._known() == self._chosen_by:
             return
-        up = [name for name in up if not self._leaves(name)] or up
-        ideal = assign(self._owned.tasks, up, self._preferred(up), plan.stateful)
+        up = self._candidates()
+        self.wishes = self.wishes.holding(frozenset(up), self._owned.tasks)
+        wished = self.wishes.by_task
+        ideal = {**assign(self._owned.tasks - wished.keys(), up, self._preferred(up), plan.stateful), **wished}
         self.moving = {}
         busy = self._busy()
         # All tasks of one actor before those of the next, so that its CPU is free soon.
@@ -97,7 +107,10 @@ class TaskPlacer:
             elif not busy & {now, name}:
                 self.target[task] = name
                 busy = busy | {now, name}
-        warmups = sorted(self.moving.items(), key=lambda move: (move in self._set_back, self._lag(*move) is None, move))
+        warmups = sorted(
+            self.moving.items(),
+            key=lambda move: (move in self._set_back, move[0] not in wished, self._lag(*move) is None, move),
+        )
         self.standbys = self._choose_standbys(up)
         for task, name in warmups[: self._policy.max_warmups]:
             if name not in self.standbys.get(task, ()):
@@ -128,7 +141,15 @@ class TaskPlacer:
             name: (it.phase, it.held, it.standbys, self._ready(it.lags), self._leaves(name))
             for name, it in self._actors.items()
         }
-        return self._owned.tasks, self._labels, actors, dict(self.target), dict(self.standbys), self._busy()
+        return (
+            self._owned.tasks,
+            self._labels,
+            actors,
+            dict(self.target),
+            dict(self.standbys),
+            self._busy(),
+            self.wishes,
+        )
 
     def _busy(self) -> frozenset[str]:
         """While a version of the program replaces another: the actors between which a task moves just now. Another one
@@ -163,6 +184,11 @@ class TaskPlacer:
             if it.node == own.node and self._is_outdated(other) and not self._is_outdated(name):
                 left |= it.standbys if it.settled else self._owned.tasks
         return left - own.standbys
+
+    def _candidates(self) -> list[str]:
+        """The actors that take tasks: all that are up, except those that leave, unless there are no others."""
+        up = self._up()
+        return [name for name in up if not self._leaves(name)] or up
 
     def _up(self) -> list[str]:
         return [name for name, actor in self._actors.items() if actor.phase is Phase.UP]

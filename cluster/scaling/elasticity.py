@@ -46,6 +46,7 @@ class Elasticity:
         self._tasks_per_actor = tasks_per_actor
         self._count: int | None = None
         self._draining: Mapping[str, float | None] = {}
+        self._next_nodes: list[str] = []
 
     def wanted(self, event: ActorsWanted) -> None:
         """Set the number of actors from now on, whatever CPUs there are."""
@@ -74,8 +75,23 @@ class Elasticity:
         another replaces: it gets no more tasks, and another takes its place."""
         return self._must_leave(self._actors[name].node) or self._rollouts.must_leave(name)
 
+    def why_leaves(self, name: str) -> str | None:
+        """Returns the reason in words; None if the actor does not leave."""
+        if (node := self._actors[name].node) in self._draining:
+            return "its node will be gone"
+        if node in self._unfit.nodes:
+            return "the disk of its node fails"
+        return "another version of the program replaces its own" if self._rollouts.must_leave(name) else None
+
+    def start_next_on(self, node: str) -> None:
+        """Have the next actor start on this node, if it can: its disk has the stores of the one that ends."""
+        self._next_nodes.append(node)
+
     def node_for_next(self) -> str:
         """The node on which the next actor is to start; empty: any."""
+        wanted = self._next_nodes.pop(0) if self._next_nodes else ""
+        if wanted and not self._must_leave(wanted):
+            return wanted
         return self._rollouts.node_for_next(self._unfit.nodes.union(self._draining))
 
     def must_end(self, targets: Set[str]) -> list[str]:

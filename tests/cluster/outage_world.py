@@ -7,7 +7,7 @@ and a call about a transaction fails after its own time-out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ from penstock.cluster.coordinator_shell.coordinator_actor import ANSWER_WITHIN_S
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.environment import ActorHandle, NodeAnswer
+from penstock.cluster.events import Event, Instruction
 from penstock.cluster.rollout import Rollout
 from penstock.cluster.status import ApplicationState
+from penstock.cluster.wishes import Wishes
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
@@ -273,7 +275,13 @@ class OutageWorld:
     def reported(self, status: ActorStatus) -> None:
         pass
 
+    def decided(self, event: Event, instructions: Sequence[Instruction]) -> None:
+        pass
+
     def rolled_out(self, rollout: Rollout) -> None:
+        pass
+
+    def wished(self, wishes: Wishes) -> None:
         pass
 
     def entered(self, state: ApplicationState, error: str | None) -> None:

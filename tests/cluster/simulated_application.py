@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import structlog
@@ -20,11 +20,21 @@ from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, NodeAnswer
-from penstock.cluster.events import ActorsWanted, ClusterResized, GroupAssigned, NodesDraining, NoRoom, TasksPlanned
+from penstock.cluster.events import (
+    ActorsWanted,
+    ClusterResized,
+    Event,
+    GroupAssigned,
+    Instruction,
+    NodesDraining,
+    NoRoom,
+    TasksPlanned,
+)
 from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling.cpu_watch import START_S
 from penstock.cluster.status import ApplicationState
+from penstock.cluster.wishes import NO_WISHES, Wishes
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
@@ -73,6 +83,10 @@ class SimulatedApplication:
         self.kept_paused = False
         self.rollout = Rollout()
         """The values that Ray keeps for a restarted coordinator."""
+        self.wishes = NO_WISHES
+        self.moves_wanted = 0
+        """Number of moves that users have asked for, and that were not refused."""
+        self.restarted_actors: set[SimulatedActor] = set()
         self.phases: set[RolloutPhase] = set()
         self.bad: set[int] = set()
         """Versions of the program that fail when their tasks run."""
@@ -178,6 +192,9 @@ class SimulatedApplication:
         alive = any(actor.alive for actor in self.actors.values() if actor.node == node_id)
         return NodeAnswer.ANSWERS if alive else NodeAnswer.REFUSES
 
+    def decided(self, event: Event, instructions: Sequence[Instruction]) -> None:
+        """Does nothing: the world keeps no history."""
+
     def reported(self, status: ActorStatus) -> None:
         """Does nothing: the world keeps no reports."""
 
@@ -187,6 +204,9 @@ class SimulatedApplication:
     def rolled_out(self, rollout: Rollout) -> None:
         self.rollout = rollout
         self.phases.add(rollout.phase)
+
+    def wished(self, wishes: Wishes) -> None:
+        self.wishes = wishes
 
     # ---- the coordinator's process ----
 
@@ -221,8 +241,9 @@ class SimulatedApplication:
 
     def _machine(self, first_epoch: int) -> Coordinator:
         return Coordinator(
-            self.plan, self.tasks_per_actor, first_epoch, standby_policy=self.standby_policy, rollout=self.rollout
-        )
+            self.plan, self.tasks_per_actor, first_epoch,
+            standby_policy=self.standby_policy, rollout=self.rollout, wishes=self.wishes,
+        )  # fmt: skip
 
     def end_coordinator(self) -> None:
         """Lets the coordinator's process die: calls under way are lost, messages sent are not."""

@@ -225,7 +225,9 @@ class ExactlyOnceWorld(World):
 
     @override
     def _machine(self, first_epoch: int) -> Coordinator:
-        return Coordinator(self.plan, self.tasks_per_actor, first_epoch, True, self.standby_policy, self.rollout)
+        return Coordinator(
+            self.plan, self.tasks_per_actor, first_epoch, True, self.standby_policy, self.rollout, self.wishes
+        )
 
     @override
     def _actor(self, actor_id: str, generation: int) -> SimulatedActor:

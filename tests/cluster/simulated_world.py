@@ -6,7 +6,14 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from penstock.cluster.events import ActorsWanted, Deploy, GroupAssigned, StopRequested
+from penstock.cluster.events import (
+    ActorsWanted,
+    Deploy,
+    GroupAssigned,
+    MoveTaskRequested,
+    RestartActorRequested,
+    StopRequested,
+)
 from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.simulated_actor import SimulatedActor
 from tests.cluster.simulated_application import SimulatedApplication
@@ -54,6 +61,25 @@ class World(SimulatedApplication):
         self.wanted = self.rng.randint(1, 7) if count is None else count
         if self.dispatcher is not None:
             self.dispatcher.feed(ActorsWanted(self.wanted))
+
+    def move_a_task(self) -> None:
+        """A user wants a task on another actor, most of the time one that can take it."""
+        if (dispatcher := self.dispatcher) is not None:
+            machine = dispatcher.machine
+            tasks, actors = sorted(machine.plan.partitions), [*machine.actors, "stream/999"]
+            task, to = self.rng.choice(tasks), self.rng.choice(actors)
+            accepted = machine.user_requests.refusal_of_move(task, to) is None
+            dispatcher.feed(MoveTaskRequested(task, to))
+            assert machine.is_wished(task, to) or not accepted, "a wish that was not refused is not there"
+            self.moves_wanted += accepted
+
+    def restart_an_actor(self) -> None:
+        """A user wants another actor in the place of one."""
+        if (dispatcher := self.dispatcher) is not None and dispatcher.machine.actors:
+            machine, name = dispatcher.machine, self.rng.choice(dispatcher.machine.actors)
+            if machine.user_requests.refusal_of_restart(name) is None:
+                self.restarted_actors.add(self.actors[name])
+            dispatcher.feed(RestartActorRequested(name))
 
     def drain(self, seconds: float | None = None) -> None:
         """Announces that a node will be gone; another comes in its place."""

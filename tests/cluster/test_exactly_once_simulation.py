@@ -28,7 +28,8 @@ async def troubled(seed: int, rounds: int = 60, world: ExactlyOnceWorld | None =
     await world.start_coordinator()
     faults = [
         *[world.lose_an_actor] * 3, *[world.lose_and_shrink] * 3, *[world.regroup] * 3, world.resize, world.restart,
-        world.grow, world.broker_outage, world.broker_back, world.lose_session,
+        world.grow, world.broker_outage, world.broker_back, world.lose_session, world.move_a_task,
+        world.restart_an_actor,
     ]  # fmt: skip
     for _ in range(rounds):
         # One while the messages about the one before are under way, or when all is well again.

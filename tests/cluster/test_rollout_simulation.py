@@ -45,7 +45,8 @@ async def rolled_out_among_faults(world: World, rounds: int) -> None:
     world.calm = False
     faults = [
         world.deploy, world.deploy, world.deploy, world.lose_an_actor, world.resize, world.regroup, world.restart,
-        world.broker_outage, world.lose_session, world.lose_a_node, world.want, world.drain,
+        world.broker_outage, world.lose_session, world.lose_a_node, world.want, world.drain, world.move_a_task,
+        world.restart_an_actor,
     ]  # fmt: skip
     for _ in range(rounds):
         await world.let_pass(world.rng.uniform(0, world.rng.choice([1, 8, 20])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -17,13 +17,14 @@ from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.environment import NodeAnswer
-from penstock.cluster.events import ClusterResized, GroupAssigned, NodesDraining
+from penstock.cluster.events import ClusterResized, Event, GroupAssigned, Instruction, NodesDraining
 from penstock.cluster.placement.standby_assignor import standby_policy
 from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.scaling.wanted_count import WantedCount
 from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.drain_watch import DrainWatch
+from penstock.cluster.wishes import Wishes
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 from penstock.common.ids import Offsets, TaskId, TopicPartition
@@ -80,7 +81,9 @@ class Environment:
 
     def reported(self, status: ActorStatus) -> None: ...
     def entered(self, state: ApplicationState, error: str | None) -> None: ...
+    def decided(self, event: Event, instructions: Sequence[Instruction]) -> None: ...
     def rolled_out(self, rollout: Rollout) -> None: ...
+    def wished(self, wishes: Wishes) -> None: ...
 
 
 async def _keep_nothing(paused: bool) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -21,13 +21,14 @@ from penstock.cluster.coordinator_shell.first_plan import first_plan
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.coordinator_shell.periodic_work import CHECK_ACTORS_S, CHECK_CLUSTER_S, CHECK_DRAINS_S
 from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, Environment, NodeAnswer
-from penstock.cluster.events import ActorsWanted, ClusterResized, Event, NoRoom
+from penstock.cluster.events import ActorsWanted, ClusterResized, Event, Instruction, NoRoom
 from penstock.cluster.placement.standby_assignor import standby_policy
 from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.cpu_watch import CpuUsage, CpuWatch
 from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.checkpoint_deletion import CheckpointDeletion
 from penstock.cluster.watchers.drain_watch import DrainWatch
+from penstock.cluster.wishes import Wishes
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets
 from penstock.kafka.internal_topics.purger import Purger
@@ -123,6 +124,7 @@ class CoordinatorProcess(Environment):
             self.world.exactly_once,
             policy,
             self.cluster.rollout,
+            self.cluster.wishes,
         )
         dispatcher = Dispatcher(machine, self, self.pausing, QUIET)
         self.dispatcher = dispatcher
@@ -242,6 +244,14 @@ class CoordinatorProcess(Environment):
     def reported(self, status: ActorStatus) -> None:
         for task in status.tasks:
             self._purger.committed({tp: CommittedOffset(offset, "") for tp, offset in task.committed.items()})
+
+    @override
+    def decided(self, event: Event, instructions: Sequence[Instruction]) -> None:
+        """Does nothing: the cluster keeps no history."""
+
+    @override
+    def wished(self, wishes: Wishes) -> None:
+        self.cluster.wishes = wishes
 
     @override
     def rolled_out(self, rollout: Rollout) -> None:

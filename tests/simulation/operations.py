@@ -1,4 +1,5 @@
-"""Operations of people on a running application: pause and resume, scale, drain a node, deploy, delete records."""
+"""Operations of people on a running application: pause and resume, scale, drain a node, deploy, delete records,
+move a task, restart an actor."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.cluster.events import ActorsWanted, Deploy
+from penstock.cluster.events import ActorsWanted, Deploy, MoveTaskRequested, RestartActorRequested
 
 if TYPE_CHECKING:
     from tests.simulation.coordinator_process import CoordinatorProcess
@@ -85,6 +86,27 @@ def delete_committed_records(world: World) -> None:
     world.note("committed records of source topics are deleted")
 
 
+def move_a_task(world: World) -> None:
+    if coordinator := _coordinator(world):
+        machine = coordinator.dispatcher.machine
+        if machine.actors:
+            task, to = world.rng.choice(sorted(machine.plan.partitions)), world.rng.choice(machine.actors)
+            refused = machine.user_requests.refusal_of_move(task, to)
+            world.note(f"a user wants task {task} on {to}{f', refused: {refused}' if refused else ''}")
+            coordinator.feed(MoveTaskRequested(task, to))
+
+
+def restart_an_actor(world: World) -> None:
+    """A user wants another actor in the place of one that runs."""
+    if (coordinator := _coordinator(world)) and coordinator.dispatcher.machine.actors:
+        name = world.rng.choice(coordinator.dispatcher.machine.actors)
+        refused = coordinator.dispatcher.machine.user_requests.refusal_of_restart(name)
+        world.note(f"a user restarts {name}{f', refused: {refused}' if refused else ''}")
+        coordinator.feed(RestartActorRequested(name))
+
+
 OPERATIONS: dict[str, Callable[[World], None]] = {
-    call.__name__: call for call in (pause_or_resume, scale, drain_a_node, deploy, delete_committed_records)
-}
+    call.__name__: call for call in (
+        pause_or_resume, scale, drain_a_node, deploy, delete_committed_records, move_a_task, restart_an_actor,
+    )
+}  # fmt: skip

@@ -17,6 +17,7 @@ from penstock.actors.status import TaskState
 from penstock.cluster.environment import ActorLostError
 from penstock.cluster.rollout import NEVER
 from penstock.cluster.status import ApplicationState
+from penstock.cluster.wishes import NO_WISHES
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.common.ids import Offsets, TopicPartition
@@ -55,6 +56,7 @@ class Cluster:
         self.actors: dict[str, ActorProcess] = {}
         self.coordinator: CoordinatorProcess | None = None
         self.rollout = NEVER
+        self.wishes = NO_WISHES
         """The values that Ray keeps for the next coordinator."""
         self.rolled_out_s = -math.inf
         """The time at which the last roll-out changed."""
