@@ -11,7 +11,7 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError
 
 from penstock.cluster.client.http_actor import stop_http
 from penstock.cluster.client.operations_log import log_operation
-from penstock.cluster.coordinator_shell import final_state
+from penstock.cluster.coordinator_shell import final_state, kept_operations
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
 from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.topology_difference import difference
@@ -223,5 +223,6 @@ def end_actors(application_id: str, coordinator: Any | None) -> None:
         final_state.delete(current._actor_id.hex())
         wanted_count.delete(current._actor_id.hex())
         kept_rollout.delete(current._actor_id.hex())
+        kept_operations.delete(current._actor_id.hex())
     for actor in actors:
         actor.kill()

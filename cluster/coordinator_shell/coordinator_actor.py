@@ -37,13 +37,15 @@ from penstock.cluster.coordinator_shell.program_calls import ProgramCalls
 from penstock.cluster.coordinator_shell.ray_environment import RayEnvironment
 from penstock.cluster.coordinator_shell.ray_metrics import PUBLISH_EVERY_S, RayMetrics
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
+from penstock.cluster.coordinator_shell.user_calls import UserCalls
+from penstock.cluster.coordinator_shell.user_operations import UserOperations
 from penstock.cluster.health import UNKNOWN
+from penstock.cluster.history.history import History
 from penstock.cluster.names import static_member_id
 from penstock.cluster.placement.standby_assignor import standby_policy
 from penstock.cluster.queries.metrics import metric_families
 from penstock.cluster.ray_cluster.own_actor import own_id, was_restarted
 from penstock.cluster.ray_cluster.running_lock import RunningLock, ray_cluster_in_words
-from penstock.cluster.rollout import Deployment
 from penstock.cluster.scaling import wanted_count
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.status import ApplicationState, ApplicationStatus
@@ -62,10 +64,11 @@ _BELONGING_S = 5.0
 _CHECK_BROKER_S = 2.0
 _LEAVE_S = 30.0
 _LOCK_AGAIN_S = 5.0
+_LOOK_AT_CLOCK_S = 1.0
 _LOOK_AT_NOTE_S = 5.0
 
 
-class CoordinatorActor(ProgramCalls):
+class CoordinatorActor(ProgramCalls, UserCalls):
     """One per application and Ray cluster. ``spec`` is a pickled :class:`ApplicationSpec`."""
 
     def __init__(self, application_id: str, *spec: bytes) -> None:
@@ -76,10 +79,12 @@ class CoordinatorActor(ProgramCalls):
         self._spec: ApplicationSpec | None = None
         self._log = logger(__name__)
         self._deployments = Deployments(b"".join(spec), own_id, self._spawn, self._log)
+        self._operations = UserOperations(own_id, self._spawn, self._log)
         self._loop = asyncio.get_running_loop()
         self._dispatcher: Dispatcher | None = None
         self._membership: Membership | None = None
         self._scaling: ScalingWatch | None = None
+        self._history: History | None = None
         self._periodic: PeriodicWork | None = None
         self._background = BackgroundTasks(self._loop, self._internal_error)
         self._state = ApplicationState.CREATED
@@ -206,31 +211,6 @@ class CoordinatorActor(ProgramCalls):
             await self._pausing.become(paused, lambda: self._dispatcher.up if self._dispatcher is not None else ())
         return await self.status()
 
-    async def change_stream_actors(self, by: int, call: str) -> str | None:
-        """Add a stream actor or remove one: :meth:`~penstock.cluster.scaling.scaling_watch.ScalingWatch.change`."""
-        await asyncio.wait({self._beginning})
-        return await self._scaling.change(by, call) if self._scaling is not None else None
-
-    async def set_stream_actors(self, count: int) -> str | None:
-        """Set the number of stream actors from now on; returns the reason if that is refused."""
-        await asyncio.wait({self._beginning})
-        return await self._scaling.become(count) if self._scaling is not None else "it has no actors"
-
-    async def deploy(self, wanted: Deployment) -> str | None:
-        """Begin to roll out another version; returns the reason if that is refused."""
-        await asyncio.wait({self._beginning})
-        if self._dispatcher is None or self._spec is None:
-            return f"the application is in state {self._state.value}"
-        clients, it = ConfluentClients.of(self._spec.config), self._dispatcher
-        try:
-            return await self._deployments.deploy(wanted, it.machine, lambda: clients.admin().topics(), it.feed)
-        except StreamsError as error:
-            return str(error)
-
-    async def operated(self, who: str, what: str, outcome: str) -> None:
-        """Log what a command or a program has done to the application, in the *operations log*."""
-        self._log.info("operation", who=who, what=what, outcome=outcome)
-
     async def set_http_address(self, address: str | None) -> None:
         """Remember the address of the HTTP API, which the status shows."""
         self._http.address = address
@@ -248,6 +228,7 @@ class CoordinatorActor(ProgramCalls):
                 return
             if restarted:
                 self._state, self._restarted = ApplicationState.REBALANCING, True
+                await self._operations.load()
             kept = await asyncio.to_thread(final_state.load_paused, own_id())
             self._pausing.begin(spec.paused if kept is None else kept)
             clients = ConfluentClients.of(spec.config)
@@ -301,6 +282,7 @@ class CoordinatorActor(ProgramCalls):
         )
         for work in self._periodic.all():
             self._repeat(work)
+        self._repeat(Work(_LOOK_AT_CLOCK_S, "take a sample of all figures", self._take_sample))
         self._repeat(Work(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics))
         self._repeat(Work(LOOK_EVERY_S, "look after the HTTP server", self._http.look_after))
         note = TopicNote(self._application_id, plan.internal, lambda: dispatcher.machine.plan, clients, self._loop.time)
@@ -315,11 +297,14 @@ class CoordinatorActor(ProgramCalls):
         # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
         first_epoch, standbys = time.time_ns() // 1_000_000, standby_policy(spec.config)
         machine = Coordinator(
-            plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys, self._deployments.rollout
-        )
+            plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys, self._deployments.rollout,
+            self._operations.wishes,
+        )  # fmt: skip
+        history = self._history = History(machine, lambda: time.time_ns() // 1_000_000, self._restarted)
         environment = RayEnvironment(
-            self._deployments, clients, purger, lambda: self._membership, self._enter, bool(standbys.replicas), who
-        )
+            self._deployments, clients, purger, history, self._operations, lambda: self._membership, self._enter,
+            bool(standbys.replicas), who,
+        )  # fmt: skip
         return Dispatcher(machine, environment, self._pausing, self._log)
 
     async def _has_ended(self) -> bool:
@@ -365,6 +350,11 @@ class CoordinatorActor(ProgramCalls):
         self._background.cancel_others()
         self._ended.set()
         await self._publish_metrics()  # the last state is what is to be seen from now on
+
+    async def _take_sample(self) -> None:
+        it, history = self._dispatcher, self._history
+        if it is not None and history is not None and history.is_due:
+            history.sample(await self.status(), it.machine.plan.partitions)
 
     async def _publish_metrics(self) -> None:
         families = metric_families(await self.status())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from typing_extensions import override
 
@@ -13,12 +13,16 @@ from penstock.actors.status import ActorStatus
 from penstock.cluster.coordinator_shell.deployments import Deployments
 from penstock.cluster.coordinator_shell.membership import FINAL, Membership
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
+from penstock.cluster.coordinator_shell.user_operations import UserOperations
 from penstock.cluster.environment import ActorHandle, CommitRefusedError, Environment, NodeAnswer
+from penstock.cluster.events import Event, Instruction
+from penstock.cluster.history.history import History
 from penstock.cluster.ray_cluster.node_probe import NodeProbe
 from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.ray_cpus import node_addresses
 from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.dropped_records import DroppedRecords
+from penstock.cluster.wishes import Wishes
 from penstock.common.ids import CommittedOffset, Offsets
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
@@ -35,6 +39,8 @@ class RayEnvironment(Environment):
         deployments: Deployments,
         clients: ConfluentClients,
         purger: Purger,
+        history: History,
+        operations: UserOperations,
         membership: Callable[[], Membership | None],
         entered: Callable[[ApplicationState, str | None], None],
         spread: bool,
@@ -45,10 +51,12 @@ class RayEnvironment(Environment):
         self._spread = spread
         self._clients = clients
         self._purger = purger
+        self._history = history
+        self._operations = operations
         self._membership = membership
         self._entered = entered
-        log = logger(__name__).bind(application=clients.group)
-        self._dropped = DroppedRecords(time.monotonic, log)
+        self._log = logger(__name__).bind(application=clients.group)
+        self._dropped = DroppedRecords(time.monotonic, self._log)
         self._nodes = NodeProbe(node_addresses)
 
     @override
@@ -80,11 +88,22 @@ class RayEnvironment(Environment):
         return await self._nodes.ask(node_id)
 
     @override
+    def decided(self, event: Event, instructions: Sequence[Instruction]) -> None:
+        self._remember(lambda: self._history.decided(event, instructions))
+
+    @override
     def reported(self, status: ActorStatus) -> None:
         self._dropped.reported(status)
+        self._remember(lambda: self._history.reported(status))
         # Exactly once, the actors commit themselves.
         for task in status.tasks:
             self._purger.committed({tp: CommittedOffset(offset, "") for tp, offset in task.committed.items()})
+
+    def _remember(self, take: Callable[[], None]) -> None:
+        try:
+            take()
+        except Exception as error:  # the application must not end because its history lacks something
+            self._log.error("history not continued", exc_info=error)
 
     @override
     def entered(self, state: ApplicationState, error: str | None) -> None:
@@ -93,3 +112,7 @@ class RayEnvironment(Environment):
     @override
     def rolled_out(self, rollout: Rollout) -> None:
         self._deployments.rolled_out(rollout)
+
+    @override
+    def wished(self, wishes: Wishes) -> None:
+        self._operations.wished(wishes)

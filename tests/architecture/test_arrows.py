@@ -67,6 +67,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
             "scaling",
             "programs",
             "watchers",
+            "history",
             "queries",
             "topic_reading",
             "ray_cluster",
@@ -76,6 +77,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "placement": set(),
         "programs": set(),
         "watchers": set(),
+        "history": set(),
         "queries": {"topic_reading", "ray_cluster"},
         "topic_reading": set(),
         "ray_cluster": set(),
@@ -169,7 +171,7 @@ def test_the_factories_of_stores_know_their_kinds_and_not_where_rows_lie() -> No
     assert imported & SUBPACKAGES["state"].keys() == {"key_value", "versioned", "windowed"}
 
 
-@pytest.mark.parametrize("subpackage", ["coordinator", "placement"])
+@pytest.mark.parametrize("subpackage", ["coordinator", "placement", "history"])
 def test_the_decisions_of_the_coordinator_reach_no_ray_no_thread_and_no_network(subpackage: str) -> None:
     begin = {file for file in python_files("cluster") if file.parts[:2] == ("cluster", subpackage)}
     assert begin

@@ -24,6 +24,7 @@ from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork, Work
 from penstock.cluster.coordinator_shell.ray_environment import RayEnvironment
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
+from penstock.cluster.history.history import History
 from penstock.cluster.ray_cluster.running_lock import RunningLock
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError
@@ -86,10 +87,13 @@ class Restarted(CoordinatorActor):
         await self.may_begin.wait()
         clients = ConfluentClients("127.0.0.1:1", "app")
         purger = Purger(frozenset(), clients.admin)
+        machine = Coordinator(PLAN, None, first_epoch=10)
+        self._history = History(machine, lambda: 0, restarted=True)
         world = RayEnvironment(
-            self._deployments, clients, purger, lambda: None, self._enter, spread=False, process_id="here"
-        )
-        self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._pausing, self._log)
+            self._deployments, clients, purger, self._history, self._operations, lambda: None, self._enter,
+            spread=False, process_id="here",
+        )  # fmt: skip
+        self._dispatcher = Dispatcher(machine, world, self._pausing, self._log)
         await self._dispatcher.recover([self.living])
         self._repeat(Work(1.0, "look at nothing", self.look))
 

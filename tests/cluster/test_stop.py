@@ -99,6 +99,9 @@ class Names:
         patch.setattr(
             "penstock.cluster.client.control.kept_rollout.delete", lambda it: self.ended.append(f"rollout of {it}")
         )
+        patch.setattr(
+            "penstock.cluster.client.control.kept_operations.delete", lambda it: self.ended.append(f"wishes of {it}")
+        )
 
 
 def coordinator_named(name: str) -> Any:
@@ -111,7 +114,15 @@ def test_leftover_actors_of_an_application_end_and_the_coordinators_last_answer_
     names, coordinator = Names(monkeypatch), coordinator_named("a1")
     names.coordinators = [coordinator]
     control.end_actors("app", coordinator)
-    assert names.ended == ["http", coordinator, "final state of a1", "count of a1", "rollout of a1", "actor"]
+    assert names.ended == [
+        "http",
+        coordinator,
+        "final state of a1",
+        "count of a1",
+        "rollout of a1",
+        "wishes of a1",
+        "actor",
+    ]
     names.ended.clear()
     names.coordinators = [None]
     control.end_actors("app", coordinator)

@@ -1,0 +1,242 @@
+"""Tells the events of the coordinator's state machine as sentences."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from penstock.cluster import events
+from penstock.cluster.application_history import EventKind, EventLevel
+from penstock.cluster.rollout import Hold, Rollout
+from penstock.cluster.status import ApplicationState
+from penstock.common.ids import TaskId
+from penstock.common.shown import counted
+
+_INFO, _WARNING, _ERROR = EventLevel.INFO, EventLevel.WARNING, EventLevel.ERROR
+_MOST_NAMED = 8
+_MOST_GONE = 200
+_MAY_CHANGE_WANTED = (events.ActorsWanted, events.ClusterResized, events.GroupAssigned, events.TasksPlanned)
+
+
+class Told(Protocol):
+    """Takes an event of the history."""
+
+    def __call__(
+        self,
+        kind: EventKind,
+        sentence: str,
+        level: EventLevel = EventLevel.INFO,
+        actor: str | None = None,
+        task: TaskId | None = None,
+    ) -> None:
+        """Take it, as of now."""
+
+
+class Machine(Protocol):
+    """The part of the coordinator's state machine that is needed here, as it is after the event."""
+
+    @property
+    def placement(self) -> Mapping[TaskId, str]:
+        """Task to the actor that it is assigned to."""
+
+    @property
+    def wanted(self) -> int:
+        """Number of actors that there should be."""
+
+    @property
+    def tasks(self) -> frozenset[TaskId]:
+        """Tasks that the group gives to this cluster."""
+
+    def why_leaves(self, name: str) -> str | None:
+        """Returns the reason for which the tasks of an actor are to go elsewhere; None if they are not."""
+
+    def is_wished(self, task: TaskId, name: str) -> bool:
+        """True if a user has asked for the task on this actor."""
+
+
+class Chronicle:
+    """Hears every event of the machine with its instructions. ``told`` takes what is worth telling."""
+
+    def __init__(self, machine: Machine, told: Told) -> None:
+        self._machine = machine
+        self._tell = told
+        self._where: dict[TaskId, str] = {}
+        self._gone: dict[str, str] = {}  # why actors are gone, of late
+        self._gone_order: deque[str] = deque()
+        self._state = ApplicationState.CREATED
+        self._wanted = machine.wanted
+        self._held: Hold | None = None
+        self._draining: frozenset[str] = frozenset()
+        self._tellers: dict[type, Callable[[Any], None]] = {
+            events.GroupAssigned: self._group_assigned,
+            events.GroupRebalances: self._group_rebalances,
+            events.NodesDraining: self._nodes_draining,
+            events.TasksPlanned: self._tasks_planned,
+            events.ActorRecovered: self._actor_recovered,
+            events.ActorUp: self._actor_up,
+            events.ActorSilent: self._actor_silent,
+            events.ActorStopped: self._actor_stopped,
+            events.ActorLost: self._actor_lost,
+            events.ActorFailed: self._actor_failed,
+            events.StopRequested: self._stop_requested,
+            events.TasksHeld: self._tasks_held,
+            events.MoveTaskRequested: self._move_requested,
+            events.RestartActorRequested: self._restart_requested,
+        }
+
+    def decided(self, event: events.Event, instructions: Iterable[events.Instruction]) -> None:
+        """Take an event, and the instructions that the machine has given for it."""
+        if (teller := self._tellers.get(type(event))) is not None:
+            teller(event)
+        if isinstance(event, _MAY_CHANGE_WANTED):
+            self._tell_wanted()
+        assigned = False
+        for instruction in instructions:
+            match instruction:
+                case events.SetState(state, error):
+                    self._enter(state, error)
+                case events.SetRollout(rollout):
+                    self._tell(EventKind.ROLLOUT, _rollout_sentence(rollout))
+                case events.AssignTasks():
+                    assigned = True
+        if assigned:
+            self._tell_moves()
+
+    # ---- events ----
+
+    def _group_assigned(self, event: events.GroupAssigned) -> None:
+        if event.partitions is None:
+            lost = "the session in the group is lost: no task runs until there is another"
+            self._tell(EventKind.GROUP, lost, _WARNING)
+        else:
+            given = f"the group gives {counted(len(event.partitions), 'partition')} to this Ray cluster"
+            self._tell(EventKind.GROUP, f"{given}: {counted(len(self._machine.tasks), 'task')}")
+
+    def _group_rebalances(self, _: events.GroupRebalances) -> None:
+        self._tell(EventKind.GROUP, "the group rebalances: all tasks commit, and wait for its assignment")
+
+    def _tell_wanted(self) -> None:
+        """Tell how many actors there should be, except that none are without tasks."""
+        wanted, before = self._machine.wanted, self._wanted
+        if wanted not in (0, before):
+            self._wanted = wanted
+            self._tell(EventKind.SCALE, f"{counted(wanted, 'stream actor')} wanted, {before} before")
+
+    def _nodes_draining(self, event: events.NodesDraining) -> None:
+        nodes = frozenset(event.seconds_left)
+        if nodes != self._draining:
+            self._draining = nodes
+            now = f"{counted(len(nodes), 'node')} will be gone: the actors there leave"
+            self._tell(EventKind.SCALE, now if nodes else "no node is drained any more")
+
+    def _tasks_planned(self, event: events.TasksPlanned) -> None:
+        tasks = counted(len(event.plan.partitions), "task")
+        self._tell(EventKind.GROUP, f"the source topics have changed: there are {tasks} now")
+
+    def _actor_recovered(self, event: events.ActorRecovered) -> None:
+        # Where the tasks of an actor are when the history begins is no move.
+        self._where.update(dict.fromkeys(event.tasks, event.actor_id))
+        holds = f"the restarted coordinator has found {event.actor_id} with {counted(len(event.tasks), 'task')}"
+        self._tell(EventKind.ACTOR, holds, actor=event.actor_id)
+
+    def _actor_up(self, event: events.ActorUp) -> None:
+        self._gone.pop(event.actor_id, None)
+        self._tell(EventKind.ACTOR, f"{event.actor_id} has started", actor=event.actor_id)
+
+    def _actor_silent(self, event: events.ActorSilent) -> None:
+        name = event.actor_id
+        sentence = f"{name} gives no sign of life" if event.silent else f"{name} answers again"
+        self._tell(EventKind.ACTOR, sentence, _WARNING if event.silent else _INFO, name)
+
+    def _actor_stopped(self, event: events.ActorStopped) -> None:
+        self._ended(event.actor_id, "has ended")
+        self._tell(EventKind.ACTOR, f"{event.actor_id} has committed and ended", actor=event.actor_id)
+
+    def _actor_lost(self, event: events.ActorLost) -> None:
+        self._ended(event.actor_id, "is lost")
+        self._tell(EventKind.ACTOR, f"{event.actor_id} is lost", _WARNING, event.actor_id)
+
+    def _actor_failed(self, event: events.ActorFailed) -> None:
+        self._ended(event.actor_id, "has failed")
+        cause = event.error.partition("\n")[0]
+        self._tell(EventKind.ACTOR, f"{event.actor_id} has failed: {cause}", _ERROR, event.actor_id)
+
+    def _stop_requested(self, _: events.StopRequested) -> None:
+        self._tell(EventKind.STATE, "a user has asked for the end of the application")
+
+    def _tasks_held(self, event: events.TasksHeld) -> None:
+        before, self._held = self._held, event.by
+        for hold, kind, begins, ends in (
+            (Hold.PAUSED, EventKind.PAUSE, "paused", "resumed"),
+            (Hold.NO_BROKER, EventKind.STATE, "no broker answers", "a broker answers again"),
+        ):
+            if hold in (before, event.by):
+                begun = event.by is hold
+                self._tell(kind, begins if begun else ends, _WARNING if begun and hold is Hold.NO_BROKER else _INFO)
+
+    def _move_requested(self, event: events.MoveTaskRequested) -> None:
+        if self._machine.is_wished(event.task, event.to):
+            sentence = f"a user has asked to move task {event.task} to {event.to}"
+            self._tell(EventKind.MOVE, sentence, actor=event.to, task=event.task)
+
+    def _restart_requested(self, event: events.RestartActorRequested) -> None:
+        self._tell(EventKind.ACTOR, f"a user has asked to restart {event.actor_id}", actor=event.actor_id)
+
+    def _ended(self, name: str, why: str) -> None:
+        if name not in self._gone:
+            self._gone_order.append(name)
+        self._gone[name] = why
+        while len(self._gone_order) > _MOST_GONE:
+            self._gone.pop(self._gone_order.popleft(), None)
+
+    # ---- instructions ----
+
+    def _enter(self, state: ApplicationState, error: str | None) -> None:
+        before, self._state = self._state, state
+        failed = state in (ApplicationState.PENDING_ERROR, ApplicationState.ERROR)
+        why = f": {error}" if failed and error else ""
+        self._tell(
+            EventKind.STATE, f"the application is {state.value}, after {before.value}{why}", _ERROR if failed else _INFO
+        )
+
+    def _tell_moves(self) -> None:
+        """Tell which tasks have another actor, one event for all that go the same way. The first place of a task is no
+        move."""
+        found: dict[tuple[str, str, str], list[TaskId]] = {}
+        for task, now in self._machine.placement.items():
+            before = self._where.get(task)
+            if before != now:
+                self._where[task] = now
+                if before is not None:
+                    found.setdefault((before, now, self._why(task, before, now)), []).append(task)
+        for (before, now, why), tasks in found.items():
+            only = tasks[0] if len(tasks) == 1 else None
+            verb = "moves" if only else "move"
+            self._tell(
+                EventKind.MOVE, f"{named(tasks)} {verb} from {before} to {now}: {why}", actor=now, task=only
+            )  # fmt: skip
+
+    def _why(self, task: TaskId, before: str, now: str) -> str:
+        if (gone := self._gone.get(before)) is not None:
+            return f"{before} {gone}"
+        if self._machine.is_wished(task, now):
+            return "a user has asked for it"
+        return self._machine.why_leaves(before) or "to balance the load"
+
+
+def named(tasks: list[TaskId]) -> str:
+    """Returns some tasks as text, such as ``task 1_0`` and ``tasks 1_0, 1_1, and 8 others``."""
+    return "task " + str(tasks[0]) if len(tasks) == 1 else "tasks " + ", ".join(_first(sorted(tasks)))
+
+
+def _first(tasks: list[TaskId]) -> Iterator[str]:
+    yield from map(str, tasks[:_MOST_NAMED])
+    if len(tasks) > _MOST_NAMED:
+        yield f"and {len(tasks) - _MOST_NAMED:,} others"
+
+
+def _rollout_sentence(rollout: Rollout) -> str:
+    return f"version {rollout.last} of the program: {rollout.phase.value}" + (
+        f": {rollout.reason}" if rollout.reason else ""
+    )

@@ -1,0 +1,66 @@
+"""The coordinator's memory of the last hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from penstock.actors.status import ActorStatus
+from penstock.cluster import events
+from penstock.cluster.application_history import ApplicationHistory, EventKind, EventLevel, HistoryEvent
+from penstock.cluster.history.chronicle import Chronicle, Machine
+from penstock.cluster.history.event_list import EventList
+from penstock.cluster.history.restores import Restores
+from penstock.cluster.history.samples import Samples
+from penstock.cluster.history.sampling import Sampling
+from penstock.cluster.status import ApplicationStatus
+from penstock.common.ids import TaskId
+
+
+class History:
+    """One per coordinator. ``clock_ms`` gives the time in ms since 1970. ``restarted``: another coordinator was there
+    before this one, and its history is lost."""
+
+    def __init__(self, machine: Machine, clock_ms: Callable[[], int], restarted: bool) -> None:
+        self._clock_ms = clock_ms
+        self._began_ms = clock_ms()
+        self._samples, self._sampling, self._events = Samples(), Sampling(), EventList()
+        self._chronicle, self._restores = Chronicle(machine, self._tell), Restores(self._tell)
+        if restarted:
+            self._tell(EventKind.STATE, "the coordinator was restarted: the history begins here", EventLevel.WARNING)
+
+    def decided(self, event: events.Event, instructions: Iterable[events.Instruction]) -> None:
+        """Take an event of the state machine, and its instructions."""
+        self._chronicle.decided(event, instructions)
+
+    def reported(self, status: ActorStatus) -> None:
+        """Take the status of an actor."""
+        self._restores.reported(status, self._clock_ms())
+
+    @property
+    def is_due(self) -> bool:
+        """True if it is time for a sample."""
+        return self._samples.is_due(self._clock_ms())
+
+    def sample(self, status: ApplicationStatus, tasks: Iterable[TaskId]) -> None:
+        """Take a sample: of these tasks, which are all that this application has."""
+        self._samples.add(self._sampling.take(status, tasks, self._clock_ms()))
+        self._restores.forget_all_but(frozenset(actor.actor_id for actor in status.actors))
+
+    def between(self, from_ms: int, to_ms: int) -> ApplicationHistory:
+        """Returns the history of these times, both included."""
+        return ApplicationHistory(
+            self._samples.step_ms,
+            self._began_ms,
+            self._samples.between(from_ms, to_ms),
+            self._events.between(from_ms, to_ms),
+        )
+
+    def _tell(
+        self,
+        kind: EventKind,
+        sentence: str,
+        level: EventLevel = EventLevel.INFO,
+        actor: str | None = None,
+        task: TaskId | None = None,
+    ) -> None:
+        self._events.add(HistoryEvent(self._clock_ms(), kind, level, sentence, actor, task))

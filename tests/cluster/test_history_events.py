@@ -1,0 +1,282 @@
+"""The events of an application's last hour, told from those of the coordinator's state machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.cluster.application_history import EventKind, EventLevel, HistoryEvent
+from penstock.cluster.events import (
+    ActorFailed,
+    ActorLost,
+    ActorRecovered,
+    ActorSilent,
+    ActorsWanted,
+    ApplicationFailed,
+    ClusterResized,
+    Deploy,
+    Event,
+    GroupAssigned,
+    GroupRebalances,
+    MoveTaskRequested,
+    NodesDraining,
+    RestartActorRequested,
+    StopRequested,
+    TasksHeld,
+)
+from penstock.cluster.history.event_list import LONGEST_SENTENCE, MOST_BYTES, MOST_EVENTS, EventList
+from penstock.cluster.history.history import History
+from penstock.cluster.placement.standby_assignor import StandbyPolicy
+from penstock.cluster.rollout import Hold
+from penstock.common.handlers import UncaughtExceptionResponse
+from penstock.common.ids import TaskId
+from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
+from tests.cluster.placement import Cluster
+
+MINUTE_MS = 60_000
+STATELESS = TaskPlan((SubtopologyTasks(0, {"lines": 4}),))
+
+
+class Told(Cluster):
+    """A coordinator over actors that carry out orders at once, and its history."""
+
+    def __init__(self, plan: TaskPlan = STATELESS, restarted: bool = False) -> None:
+        super().__init__(StandbyPolicy(), plan)
+        self.now_ms = 1_000
+        self.history = History(self.machine, lambda: self.now_ms, restarted)
+        handle = self.machine.handle
+
+        def heard(event: Event) -> list[object]:
+            instructions = handle(event)
+            self.history.decided(event, instructions)
+            return list(instructions)
+
+        self.machine.handle = heard  # type: ignore[assignment,method-assign]
+
+    @property
+    def events(self) -> tuple[HistoryEvent, ...]:
+        return self.history.between(0, 10**15).events
+
+    def new(self, *events: Event) -> list[str]:
+        """Returns the sentences that these events add."""
+        before = len(self.events)
+        self(*events)
+        return [event.sentence for event in self.events[before:]]
+
+    def of(self, kind: EventKind) -> list[str]:
+        return [event.sentence for event in self.events if event.kind is kind]
+
+
+def test_a_start_is_told_with_its_states_and_no_task_has_moved() -> None:
+    told = Told()
+    told.on("a", "b")
+    assert told.of(EventKind.STATE) == [
+        "the application is REBALANCING, after CREATED",
+        "the application is RUNNING, after REBALANCING",
+    ]
+    assert told.of(EventKind.ACTOR) == ["stream/1 has started", "stream/2 has started"]
+    assert told.of(EventKind.GROUP) == ["the group gives 4 partitions to this Ray cluster: 4 tasks"]
+    assert told.of(EventKind.SCALE) == ["2 stream actors wanted, 0 before"]
+    assert not told.of(EventKind.MOVE)
+
+
+def test_a_restarted_coordinator_says_that_the_history_begins_again_and_what_it_has_found_has_not_moved() -> None:
+    told = Told(restarted=True)
+    told(ActorRecovered("stream/1", 5, frozenset(STATELESS.partitions), node="a"))
+    told(ClusterResized(1), GroupAssigned(STATELESS.reads))
+    assert told.events[0].sentence == "the coordinator was restarted: the history begins here"
+    assert told.of(EventKind.ACTOR) == ["the restarted coordinator has found stream/1 with 4 tasks"]
+    assert not told.of(EventKind.MOVE)
+
+
+def test_tasks_of_a_lost_actor_move_because_it_is_lost() -> None:
+    told = Told()
+    first, second = told.on("a", "b")
+    mine = sorted(told.tasks[first])
+    assert told.new(ActorLost(first)) == [
+        "stream/1 is lost",
+        "the application is REBALANCING, after RUNNING",
+    ]
+    (third,) = told.up("a")
+    assert told.of(EventKind.MOVE) == [f"tasks {mine[0]}, {mine[1]} move from {first} to {third}: {first} is lost"]
+    assert [event.level for event in told.events if event.actor_id == first][-1] is EventLevel.WARNING
+    assert second in told.tasks
+
+
+def test_a_move_for_balance_and_one_that_a_user_wants_have_their_reasons() -> None:
+    told = Told()
+    (first,) = told.on("a")
+    told(ClusterResized(2))
+    (second,) = told.up("b")
+    assert told.of(EventKind.MOVE) == [f"tasks 0_2, 0_3 move from {first} to {second}: to balance the load"]
+    assert told.new(MoveTaskRequested(TaskId(0, 0), second))[:2] == [
+        f"a user has asked to move task 0_0 to {second}",
+        f"task 0_0 moves from {first} to {second}: a user has asked for it",
+    ]
+    assert next(event for event in told.events if event.task_id is not None).task_id == TaskId(0, 0)
+
+
+def test_a_refused_move_is_not_told() -> None:
+    told = Told()
+    (first,) = told.on("a")
+    assert told.new(MoveTaskRequested(TaskId(0, 0), first), MoveTaskRequested(TaskId(0, 0), "stream/9")) == []
+
+
+def test_tasks_leave_a_drained_node_and_a_restarted_actor() -> None:
+    told = Told()
+    first, second = told.on("a", "b")
+    told(NodesDraining({"a": 600.0}))
+    assert told.of(EventKind.SCALE)[-1] == "1 node will be gone: the actors there leave"
+    told.up("c")
+    assert f"move from {first} to stream/3: its node will be gone" in told.of(EventKind.MOVE)[-1]
+    told(NodesDraining({}))
+    assert told.of(EventKind.SCALE)[-1] == "no node is drained any more"
+    told.new(RestartActorRequested(second))
+    assert told.of(EventKind.ACTOR)[-1] == f"a user has asked to restart {second}"
+    told.end_those_that_stop()
+    assert f"{second} has committed and ended" in told.of(EventKind.ACTOR)
+    told.up("b")
+    assert f"move from {second} to stream/4: {second} has ended" in told.of(EventKind.MOVE)[-1]
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "sentence", "level"),
+    [
+        (GroupAssigned(None), EventKind.GROUP, "the session in the group is lost", EventLevel.WARNING),
+        (GroupRebalances(), EventKind.GROUP, "the group rebalances", EventLevel.INFO),
+        (ActorsWanted(1), EventKind.SCALE, "1 stream actor wanted, 2 before", EventLevel.INFO),
+        (ActorSilent("stream/1", True), EventKind.ACTOR, "stream/1 gives no sign of life", EventLevel.WARNING),
+        (ActorSilent("stream/1", False), EventKind.ACTOR, "stream/1 answers again", EventLevel.INFO),
+        (Deploy(2, 60.0), EventKind.ROLLOUT, "version 2 of the program: starting", EventLevel.INFO),
+        (TasksHeld(Hold.PAUSED), EventKind.PAUSE, "paused", EventLevel.INFO),
+        (TasksHeld(Hold.NO_BROKER), EventKind.STATE, "no broker answers", EventLevel.WARNING),
+        (StopRequested(), EventKind.STATE, "a user has asked for the end", EventLevel.INFO),
+        (ActorFailed("stream/1", "boom\n  at x"), EventKind.ACTOR, "stream/1 has failed: boom", EventLevel.ERROR),
+    ],
+)
+def test_each_event_has_its_kind_and_level(event: Event, kind: EventKind, sentence: str, level: EventLevel) -> None:
+    told = Told()
+    told.on("a", "b")
+    before = len(told.events)
+    told(event)
+    found = told.events[before]
+    assert (found.kind, found.level) == (kind, level)
+    assert found.sentence.startswith(sentence)
+
+
+def test_a_pause_ends_in_a_resume_and_an_outage_with_the_broker() -> None:
+    told = Told()
+    told.on("a")
+    assert told.new(TasksHeld(Hold.PAUSED), TasksHeld(None)) == ["paused", "resumed"]
+    assert told.new(TasksHeld(Hold.NO_BROKER), TasksHeld(None)) == ["no broker answers", "a broker answers again"]
+
+
+def test_the_error_that_ends_the_application_is_told() -> None:
+    told = Told()
+    told.on("a")
+    told(ApplicationFailed("no such topic"))
+    told.end_those_that_stop()
+    found = [event for event in told.events if event.level is EventLevel.ERROR]
+    assert [event.sentence for event in found] == [
+        "the application is PENDING_ERROR, after RUNNING: no such topic",
+        "the application is ERROR, after PENDING_ERROR: no such topic",
+    ]
+
+
+def test_an_actor_that_fails_and_is_replaced_names_itself_in_the_moves() -> None:
+    told = Told()
+    first, _ = told.on("a", "b")
+    told(ActorFailed(first, "boom", UncaughtExceptionResponse.REPLACE_ACTOR))
+    told.up("a")
+    assert told.of(EventKind.MOVE)[-1].endswith(f"{first} has failed")
+
+
+def test_many_tasks_that_go_the_same_way_are_one_event() -> None:
+    plan = TaskPlan((SubtopologyTasks(0, {"lines": 200}),))
+    told = Told(plan)
+    told.on("a")
+    told(ClusterResized(2))
+    told.up("b")
+    (sentence,) = told.of(EventKind.MOVE)
+    assert sentence.endswith("0_107, and 92 others move from stream/1 to stream/2: to balance the load")
+
+
+# ---- restores ----
+
+
+def reported(*tasks: TaskStatus) -> ActorStatus:
+    return ActorStatus("stream/1", "a", 1, 1, tasks)
+
+
+def restoring(partition: int, restored: int) -> TaskStatus:
+    return TaskStatus(TaskId(0, partition), TaskState.RESTORING, restore_total=restored, restore_remaining=9)
+
+
+def test_restores_are_told_with_their_records_and_duration() -> None:
+    told = Told()
+    told.history.reported(reported(restoring(0, 10), restoring(1, 0)))
+    told.now_ms += 2_000
+    running = replace(restoring(0, 500), state=TaskState.RUNNING)
+    told.history.reported(reported(running, restoring(1, 70)))
+    told.now_ms += 60_000
+    told.history.reported(reported(running, replace(restoring(1, 12_000), state=TaskState.RUNNING)))
+    assert told.of(EventKind.RESTORE) == [
+        "tasks 0_0, 0_1 restore their stores on stream/1",
+        "task 0_0 has restored 500 records in 2.0 s on stream/1",
+        "task 0_1 has restored 12,000 records in 62 s on stream/1",
+    ]
+
+
+def test_a_restore_that_ends_with_its_task_elsewhere_is_not_told_as_done() -> None:
+    told = Told()
+    told.history.reported(reported(restoring(0, 10)))
+    told.history.reported(reported())
+    assert len(told.of(EventKind.RESTORE)) == 1
+
+
+# ---- bounds ----
+
+
+def line(at_ms: int, message: str, sentence: str = "", actor: str = "stream/1") -> HistoryEvent:
+    return HistoryEvent(at_ms, EventKind.LOG, EventLevel.WARNING, sentence or message, actor, None, message)
+
+
+def test_lists_are_bounded_by_number_and_by_bytes_and_lines_of_the_log_remove_no_other_event() -> None:
+    events = EventList()
+    events.add(HistoryEvent(0, EventKind.STATE, EventLevel.INFO, "the first"))
+    for number in range(3 * MOST_EVENTS):
+        events.add(line(number, f"{number}"))
+    kept = events.between(0, 10**9)
+    assert kept[0].sentence == "the first"
+    assert len(kept) <= MOST_EVENTS + 1
+    for number in range(1000):
+        events.add(line(10**6 + number, f"{number}", "x" * 10_000))
+    kept = events.between(0, 10**9)
+    assert sum(len(event.sentence) for event in kept) < MOST_BYTES
+    assert {len(event.sentence) for event in kept if event.at_ms >= 10**6} == {LONGEST_SENTENCE}
+
+
+def test_half_of_a_surrogate_pair_is_written_as_text() -> None:
+    events = EventList()
+    events.add(line(0, "caf\udce9 cannot be read"))
+    assert events.between(0, 1)[0].sentence == "caf\\udce9 cannot be read"
+
+
+def test_a_line_that_comes_again_within_a_minute_is_counted() -> None:
+    events = EventList()
+    for at_ms, reason in ((0, "a"), (500, "b"), (MINUTE_MS, "c"), (4 * MINUTE_MS, "d")):
+        events.add(line(at_ms, "commit failed, retrying", f"commit failed, retrying: {reason}"))
+    events.add(line(4 * MINUTE_MS, "commit failed, retrying", actor="stream/2"))
+    assert [(event.at_ms, event.until_ms, event.times) for event in events.between(0, 10**9)] == [
+        (0, MINUTE_MS, 3), (4 * MINUTE_MS, 4 * MINUTE_MS, 1), (4 * MINUTE_MS, 4 * MINUTE_MS, 1),
+    ]  # fmt: skip
+
+
+def test_lines_that_arrive_late_are_in_order_of_their_time() -> None:
+    events = EventList()
+    for at_ms in (50, 20, 30):
+        events.add(line(at_ms, str(at_ms)))
+    events.add(HistoryEvent(25, EventKind.STATE, EventLevel.INFO, "a state"))
+    assert [event.at_ms for event in events.between(21, 49)] == [25, 30]

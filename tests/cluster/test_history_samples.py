@@ -1,0 +1,196 @@
+"""The samples of an application's last hour: rates, gaps, and the space that they need."""
+
+from __future__ import annotations
+
+import gc
+import math
+import pickle
+import sys
+from dataclasses import replace
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType
+
+import pytest
+
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.cluster.application_history import (
+    BUSY_STEPS,
+    BUSY_UNKNOWN,
+    HOUR_MS,
+    NO_ACTOR,
+    EventKind,
+    EventLevel,
+    HistoryEvent,
+    Sample,
+    Totals,
+)
+from penstock.cluster.history.event_list import EventList
+from penstock.cluster.history.samples import FINEST_STEP_MS, MOST_TASK_LISTS, Samples, merged, step_for
+from penstock.cluster.history.sampling import Sampling
+from penstock.cluster.status import ApplicationState, ApplicationStatus
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.metric_names import TASK
+
+ONE, TWO = TaskId(0, 0), TaskId(0, 1)
+PARTITION = TopicPartition("lines", 0)
+
+
+def actor(name: str, running_s: float, *tasks: TaskStatus, commits: int = 0) -> ActorStatus:
+    return ActorStatus(name, "node", 1, 1, tasks, commits=commits, running_s=running_s)
+
+
+def task(task_id: TaskId, records: int, busy_s: float = 0.0, **more: object) -> TaskStatus:
+    return TaskStatus(task_id, TaskState.RUNNING, records, busy_s=busy_s, **more)  # type: ignore[arg-type]
+
+
+def status(*actors: ActorStatus, **more: object) -> ApplicationStatus:
+    placement = {it.task_id: each.actor_id for each in actors for it in each.tasks}
+    return ApplicationStatus("app", ApplicationState.RUNNING, 1, actors, placement, **more)  # type: ignore[arg-type]
+
+
+def taken(*statuses: ApplicationStatus, tasks: tuple[TaskId, ...] = (ONE, TWO)) -> Sample:
+    """Returns the last of the samples of these statuses."""
+    sampling = Sampling()
+    for each in statuses:
+        found = sampling.take(each, tasks, 0)
+    return found
+
+
+def totals(sample: Sample) -> Totals:
+    return Totals(*sample.totals)
+
+
+def test_rates_are_those_since_the_sample_before_by_the_clock_of_the_actor() -> None:
+    before = status(actor("stream/1", 100.0, task(ONE, 1000, 2.0), commits=10))
+    now = status(actor("stream/1", 104.0, task(ONE, 1400, 5.0, behind_s=2.5, lags={PARTITION: 7}), commits=12))
+    found = taken(before, now)
+    assert found.tasks == (ONE, TWO)
+    assert found.records_per_s[0] == 100.0
+    assert found.busy[0] == round(0.75 * BUSY_STEPS)
+    assert (found.actors, found.actor[0]) == (("stream/1",), 0)
+    assert totals(found)[:4] == (100.0, 7.0, 2.5, 0.5)
+
+
+def test_a_first_sample_has_no_rates_for_a_task_may_have_run_for_days() -> None:
+    found = taken(status(actor("stream/1", 90_000.0, task(ONE, 10**9))))
+    assert math.isnan(found.records_per_s[0])
+    assert found.busy[0] == BUSY_UNKNOWN
+    assert math.isnan(totals(found).records_per_s)
+
+
+def test_the_counts_of_a_task_that_moves_or_begins_again_give_no_negative_rate() -> None:
+    before = status(actor("stream/1", 10.0, task(ONE, 500)), actor("stream/2", 10.0, task(TWO, 500)))
+    now = status(actor("stream/1", 15.0), actor("stream/2", 15.0, task(TWO, 50), task(ONE, 100)))
+    found = taken(before, now)
+    assert list(found.records_per_s) == [20.0, 10.0]
+    assert list(found.actor) == [0, 0]
+
+
+def test_figures_of_a_silent_actor_and_of_a_task_that_no_actor_has_are_gaps() -> None:
+    first = actor("stream/1", 10.0, task(ONE, 500, behind_s=1.0))
+    found = taken(status(first), status(first, silent=frozenset({"stream/1"}), unhosted={TWO: "waits"}))
+    assert all(math.isnan(value) for value in [*found.records_per_s, *found.behind_s])
+    assert list(found.actor) == [0, NO_ACTOR]
+    assert all(math.isnan(value) for value in totals(found)[:4])
+
+
+def test_dead_letters_and_restoring_tasks_are_counted() -> None:
+    def letters(count: int) -> TaskStatus:
+        return task(ONE, 1, measured={(TASK, "dead-letters-total"): count})
+
+    restoring = TaskStatus(TWO, TaskState.RESTORING)
+    found = taken(status(actor("stream/1", 1.0, letters(5))), status(actor("stream/1", 2.0, letters(8), restoring)))
+    assert (totals(found).dead_letters, totals(found).restoring) == (3, 1)
+
+
+def sample(at_ms: int, count: int = 1, rate: float = 1.0) -> Sample:
+    sampling, ids = Sampling(), [TaskId(1, number) for number in range(count)]
+    for running_s, records in ((1.0, 0), (2.0, rate)):
+        tasks = [task(each, int(records), behind_s=0.1) for each in ids]
+        found = sampling.take(status(actor("stream/1", running_s, *tasks)), ids, at_ms)
+    return found
+
+
+def test_each_step_has_one_sample_and_an_hour_of_them_is_kept() -> None:
+    samples = Samples()
+    for at_ms in range(0, 2 * HOUR_MS, 1000):
+        if samples.is_due(at_ms):
+            samples.add(sample(at_ms))
+    kept = samples.between(0, 2 * HOUR_MS)
+    assert len(kept) == HOUR_MS // FINEST_STEP_MS == 720
+    assert kept[-1].at_ms == 2 * HOUR_MS - FINEST_STEP_MS
+    assert [it.at_ms for it in samples.between(kept[3].at_ms, kept[5].at_ms)] == [it.at_ms for it in kept[3:6]]
+
+
+def test_samples_of_a_time_that_is_still_to_come_go_when_the_clock_is_set_back() -> None:
+    samples = Samples()
+    for at_ms in (1_000_000, 1_005_000, 1_010_000):
+        samples.add(sample(at_ms))
+    assert samples.is_due(1_004_000)
+    samples.add(sample(1_004_000))
+    assert [it.at_ms for it in samples.between(0, HOUR_MS)] == [1_004_000]
+
+
+def test_with_more_tasks_the_step_becomes_coarser_and_what_is_there_is_merged() -> None:
+    samples = Samples()
+    for slot, rate in enumerate([10.0, 20.0, 30.0, 40.0]):
+        samples.add(sample(slot * FINEST_STEP_MS, rate=rate))
+    assert step_for(2000) == samples.step_ms * 4
+    samples.add(sample(4 * FINEST_STEP_MS, 2000))
+    assert samples.step_ms == 4 * FINEST_STEP_MS
+    first, second = samples.between(0, HOUR_MS)
+    assert list(first.records_per_s) == [25.0]
+    assert len(second.tasks) == 2000
+
+
+def test_a_merged_sample_keeps_what_is_known_of_either() -> None:
+    one, later = sample(0, rate=10.0), sample(5000, 2, rate=20.0)
+    later.records_per_s[0] = later.behind_s[0] = math.nan
+    later.busy[0] = BUSY_UNKNOWN
+    found = merged(one, later)
+    assert found.tasks == later.tasks
+    assert list(found.records_per_s) == [10.0, 20.0]
+    assert found.behind_s[0] == pytest.approx(0.1)
+    assert found.busy[0] != BUSY_UNKNOWN
+    assert totals(found).records_per_s == 25.0  # of 10, and of 40 of two tasks
+    assert totals(found).dead_letters == 0
+
+
+@pytest.mark.parametrize(("count", "step_ms"), [(200, 5000), (2000, 20_000)])
+def test_an_hour_of_samples_with_full_lists_of_events_fits_into_five_megabytes(count: int, step_ms: int) -> None:
+    samples, events = Samples(), EventList()
+    names = tuple(f"stream/{number}" for number in range(16))
+    one = replace(sample(0, count), actors=names)
+    for at_ms in range(0, 2 * HOUR_MS, FINEST_STEP_MS):
+        if samples.is_due(at_ms):
+            # Its names, ids and arrays are its own, as if it had come from another process.
+            samples.add(replace(pickle.loads(pickle.dumps(one)), at_ms=at_ms))
+    for number in range(3000):
+        for kind in (EventKind.LOG, EventKind.MOVE):
+            text = f"{number}: " + "é" * (number % 600)
+            events.add(HistoryEvent(number, kind, EventLevel.INFO, text, f"stream/{number}", TaskId(1, 1), text))
+    used = bytes_of(samples, events)
+    print(f"{count} tasks: {used:,} bytes")
+    assert samples.step_ms == step_ms
+    assert len(samples.between(0, 2 * HOUR_MS)) == HOUR_MS // step_ms
+    assert 1_500_000 < used < 5_000_000
+
+
+def test_lists_of_tasks_that_change_again_and_again_take_no_more_space() -> None:
+    samples = Samples()
+    for slot in range(100):
+        samples.add(replace(sample(slot * FINEST_STEP_MS), tasks=(TaskId(slot, 0),)))
+    assert len(samples.between(0, HOUR_MS)) == MOST_TASK_LISTS
+
+
+def bytes_of(*roots: object) -> int:
+    """Returns the bytes of all objects that are reached from these, except types, functions and members of enums."""
+    seen: set[int] = set()
+    left, total = list(roots), 0
+    while left:
+        it = left.pop()
+        if id(it) not in seen and not isinstance(it, type | FunctionType | BuiltinFunctionType | Enum):
+            seen.add(id(it))
+            total += sys.getsizeof(it)
+            left += gc.get_referents(it)
+    return total
