@@ -271,6 +271,18 @@ class VersionsBody(_Page):
     entries: list[VersionBody]
 
 
+class ScaleBody(_Body):
+    """The number of stream actors that is wanted."""
+
+    count: int = Field(ge=1, le=100_000)
+
+
+class MoveBody(_Body):
+    """The stream actor to which a task is to move."""
+
+    to: str = Field(max_length=200, description="Its id, such as stream/2.")
+
+
 class KeysBody(_Body):
     """Keys to look up."""
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from penstock.cli import explained
 from penstock.cli.output import AsJson, console, print_json
+from penstock.common import explained
 from penstock.common.errors import ConfigError
 
 

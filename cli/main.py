@@ -24,7 +24,6 @@ from penstock.cli import (
     doctor,
     drain_node,
     explain,
-    explained,
     ingest,
     new,
     plan,
@@ -38,6 +37,7 @@ from penstock.cli import (
     topic,
 )
 from penstock.cli.output import console
+from penstock.common import explained
 from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.version import version
 

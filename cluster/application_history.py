@@ -10,6 +10,7 @@ from typing import NamedTuple
 from penstock.common.ids import TaskId
 
 HOUR_MS = 3_600_000
+FINEST_STEP_MS = 5000
 BUSY_STEPS = 200
 """The parts of one in which the busy share of a task is kept."""
 BUSY_UNKNOWN = 255
@@ -95,7 +96,7 @@ class ApplicationHistory:
     """A part of the history. A sample belongs to the step that ``at_ms // step_ms`` counts, of which it is the only
     one. ``began_ms``: when the history began; it is lost when the coordinator restarts."""
 
-    step_ms: int
     began_ms: int
-    samples: tuple[Sample, ...]
-    events: tuple[HistoryEvent, ...]
+    step_ms: int = FINEST_STEP_MS
+    samples: tuple[Sample, ...] = ()
+    events: tuple[HistoryEvent, ...] = ()

@@ -12,6 +12,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.cluster.application_history import (
+    BUSY_STEPS,
+    BUSY_UNKNOWN,
+    HOUR_MS,
+    NO_ACTOR,
+    ApplicationHistory,
+    EventKind,
+    EventLevel,
+    HistoryEvent,
+    Sample,
+    Totals,
+)
 from penstock.cluster.application_metadata import StoreMetadata
 from penstock.cluster.program_view import ProgramView
 from penstock.cluster.record_side import RecordSide
@@ -19,6 +31,7 @@ from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling_status import ActorCount, ScalingStatus
 from penstock.cluster.status import ApplicationState, ApplicationStatus, StuckTask
 from penstock.common.errors import ApplicationStateError, RetriableError, SerializationError, UnknownStateStoreError
+from penstock.common.ids import TaskId
 from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde
 from penstock.state.entries import StoreEntry
@@ -27,13 +40,21 @@ from penstock.state.versioned.queries import MultiVersionedKeyQuery, VersionedKe
 from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowKeyQuery, WindowRangeQuery
 
 __all__ = [
+    "BUSY_STEPS",
+    "BUSY_UNKNOWN",
     "DEFAULT_WAIT_S",
+    "HOUR_MS",
     "LONGEST_WAIT_S",
+    "NO_ACTOR",
     "STOPPED",
     "ActorCount",
     "ActorStatus",
+    "ApplicationHistory",
     "ApplicationState",
     "ApplicationStatus",
+    "EventKind",
+    "EventLevel",
+    "HistoryEvent",
     "KeyQuery",
     "MultiVersionedKeyQuery",
     "PositionBound",
@@ -47,6 +68,7 @@ __all__ = [
     "Rollout",
     "RolloutPhase",
     "RowsQuery",
+    "Sample",
     "ScalingStatus",
     "SessionQuery",
     "SessionRangeQuery",
@@ -56,6 +78,7 @@ __all__ = [
     "StuckTask",
     "TaskState",
     "TaskStatus",
+    "Totals",
     "VersionedKeyQuery",
     "WindowKeyQuery",
     "WindowRangeQuery",
@@ -171,6 +194,20 @@ class ReadSide(Protocol):
     async def program_view(self, generation: int | None = None) -> ProgramView | None:
         """Returns a version of the program as the page shows it, by default the one that stream actors are to run. None
         for a version that does not exist, or not any more."""
+
+    async def scale(self, count: int) -> str | None:
+        """Set the number of stream actors from now on. Returns the reason if that is refused."""
+
+    async def move(self, task: TaskId, to: str) -> str | None:
+        """Have a task move to another stream actor, where its stores are warmed up first. Returns the reason if that is
+        refused; else it is under way."""
+
+    async def restart(self, actor_id: str) -> str | None:
+        """Have a stream actor commit and end, and another start in its place. Returns the reason if that is refused;
+        else it is under way."""
+
+    async def history(self, from_ms: int, to_ms: int) -> ApplicationHistory:
+        """Returns what the coordinator remembers of these times, in ms since 1970, both included."""
 
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """Every store by name."""

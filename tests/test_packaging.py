@@ -89,7 +89,7 @@ def test_the_wheel_holds_every_file_once_and_imports_in_a_scratch_environment(
     names = zipfile.ZipFile(wheel).namelist()
     assert len(names) == len(set(names))
     assert expected_files() <= set(names)
-    assert {f"penstock/cli/messages/{page.name}" for page in (ROOT / "docs" / "messages").glob("*.md")} <= set(names)
+    assert {f"penstock/common/messages/{page.name}" for page in (ROOT / "docs" / "messages").glob("*.md")} <= set(names)
     assert not [name for name in names if not name.startswith(("penstock/", "penstock_streams-"))]
     install(scratch_python, wheel, cwd=tmp_path)
     imported_from = run(scratch_python, "-c", IMPORT_ALL, *PACKAGES, cwd=tmp_path)

@@ -49,8 +49,8 @@ class History:
     def between(self, from_ms: int, to_ms: int) -> ApplicationHistory:
         """Returns the history of these times, both included."""
         return ApplicationHistory(
-            self._samples.step_ms,
             self._began_ms,
+            self._samples.step_ms,
             self._samples.between(from_ms, to_ms),
             self._events.between(from_ms, to_ms),
         )

@@ -7,10 +7,9 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from penstock.cluster.application_history import BUSY_UNKNOWN, HOUR_MS, Sample
+from penstock.cluster.application_history import BUSY_UNKNOWN, FINEST_STEP_MS, HOUR_MS, Sample
 from penstock.common.ids import TaskId
 
-FINEST_STEP_MS = 5000
 SAMPLES_BYTES = 4_400_000
 """Most bytes that all samples together may need."""
 _BYTES_PER_TASK = 4 + 4 + 1 + 2

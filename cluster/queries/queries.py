@@ -19,6 +19,7 @@ from penstock.cluster.queries.actor_calls import ActorCalls, caller
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
 from penstock.cluster.queries.key_search import row_of_key, rows_of_keys
 from penstock.cluster.queries.key_serdes import KeySerdes, PlacedKey, key_bytes, pickled_key_serdes, unpickled
+from penstock.cluster.queries.operations import Operations
 from penstock.cluster.queries.range_pages import PIECE_ROWS, TaskRange, first_rows
 from penstock.cluster.queries.record_queries import RecordQueries
 from penstock.cluster.queries.stale_answers import Ask, first_answer
@@ -57,7 +58,7 @@ _LOOK_AGAIN_S, _LOOK_AGAIN_AT_MOST_S = 0.01, 0.2  # pauses between questions if 
 _MOST_WAITING = 1000  # questions of one reader that wait for that; others are refused at once
 
 
-class StateQueries(ReadSide):
+class StateQueries(Operations, ReadSide):
     """:class:`~penstock.cluster.read_side.ReadSide` of one application. Belongs to one event loop."""
 
     def __init__(self, application_id: str) -> None:
@@ -86,13 +87,6 @@ class StateQueries(ReadSide):
     @override
     async def status(self) -> ApplicationStatus:
         status: ApplicationStatus = await self._coordinator.ask("status")
-        return status
-
-    @override
-    async def pause(self, paused: bool) -> ApplicationStatus:
-        status: ApplicationStatus = await self._coordinator.ask("pause", paused)
-        if status.state.has_ended:
-            raise state_error(status)
         return status
 
     @override

@@ -16,6 +16,7 @@ from penstock.api.app import create_app
 from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.read_side import (
     ActorStatus,
+    ApplicationHistory,
     ApplicationState,
     ApplicationStatus,
     KeyQuery,
@@ -135,6 +136,11 @@ class FakeReadSide:
         self.failure: Exception | None = None
         self.records = FakeRecordSide(APPLICATION_ID)
         self.programs: dict[int, ProgramView] = {1: program_view(word_count(), 1)}
+        self.refused: str | None = None
+        """The reason why operations are refused."""
+        self.operations: list[str] = []
+        self.remembered = ApplicationHistory(began_ms=0)
+        self.asked_times = 0, 0
         self.fakes = {"counts": FakeStore(Serdes.string()), "by-number": FakeStore(Serdes.integer())}
 
     def _store(self, name: str) -> FakeStore:
@@ -160,6 +166,28 @@ class FakeReadSide:
             raise self.failure
         self.current = replace(self.current, paused=paused)
         return self.current
+
+    async def scale(self, count: int) -> str | None:
+        return self._operated(f"scale to {count}")
+
+    async def move(self, task: TaskId, to: str) -> str | None:
+        return self._operated(f"move {task} to {to}")
+
+    async def restart(self, actor_id: str) -> str | None:
+        return self._operated(f"restart {actor_id}")
+
+    def _operated(self, what: str) -> str | None:
+        if self.failure is not None:
+            raise self.failure
+        if self.refused is None:
+            self.operations.append(what)
+        return self.refused
+
+    async def history(self, from_ms: int, to_ms: int) -> ApplicationHistory:
+        if self.failure is not None:
+            raise self.failure
+        self.asked_times = from_ms, to_ms
+        return self.remembered
 
     async def stores(self) -> Mapping[str, StoreMetadata]:
         return {

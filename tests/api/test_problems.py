@@ -236,7 +236,8 @@ def test_every_route_of_the_document_is_among_those_that_refuse(client: httpx.Cl
     paths = client.get("/openapi.json").json()["paths"]
     assert len(paths) >= 8
     for path, methods in paths.items():
-        asked = path.format(app="word-count", store="counts", key="a", topic="lines", partition=0, offset=0)
+        names = {"app": "word-count", "store": "counts", "key": "a", "topic": "lines", "partition": 0, "offset": 0}
+        asked = path.format(**names, actor="stream/1", task="0_0")
         (method,) = methods
         body: object = {"keys": []} if method == "post" else None
         problem(client, f"{asked}?reverse=true", 422, "invalid-request", method.upper(), body)

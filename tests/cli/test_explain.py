@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock as ps
-from penstock.cli import explained
 from penstock.cli.main import app
+from penstock.common import explained
 from penstock.kafka.contracts import UndeliveredError
 
 

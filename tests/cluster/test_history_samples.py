@@ -16,6 +16,7 @@ from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.application_history import (
     BUSY_STEPS,
     BUSY_UNKNOWN,
+    FINEST_STEP_MS,
     HOUR_MS,
     NO_ACTOR,
     EventKind,
@@ -25,7 +26,7 @@ from penstock.cluster.application_history import (
     Totals,
 )
 from penstock.cluster.history.event_list import EventList
-from penstock.cluster.history.samples import FINEST_STEP_MS, MOST_TASK_LISTS, Samples, merged, step_for
+from penstock.cluster.history.samples import MOST_TASK_LISTS, Samples, merged, step_for
 from penstock.cluster.history.sampling import Sampling
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.ids import TaskId, TopicPartition

@@ -12,6 +12,7 @@ import pytest
 import ray
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.api.page.history_routes import HistoryBody
 from penstock.api.page.record_bodies import PeekBody
 from penstock.api.schemas import ApplicationBody
 from penstock.cluster.client.kafka_streams import KafkaStreams
@@ -85,6 +86,7 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     (node,) = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
     endpoint = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
     eventually(lambda: _of_ray(endpoint, it.application_id) == [], f"all that the dashboard names at {endpoint}")
+    _restart_an_actor(client, application)
     lines = _log_lines(it.application_id)
     assert {line["actor"] for line in lines} >= {"coordinator", *(actor.actor_id for actor in status.actors)}
     assert {line["task"] for line in lines if line["event"] == "restoring store"} <= {"1_0", "1_1"}
@@ -92,6 +94,32 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     assert app.close()
     with pytest.raises(httpx.ConnectError):
         client.get("/healthz")
+
+
+def _restart_an_actor(client: httpx.Client, application: str) -> None:
+    """Restarts the only actor, and finds that in the history."""
+    refused = client.post(f"{application}/tasks/1_0/move", json={"to": "stream/1"})
+    assert (refused.status_code, refused.json()["detail"]) == (409, "task 1_0 is on stream/1 already")
+    assert client.post(f"{application}/actors/stream/1/restart").status_code == 200
+
+    def placed() -> set[str]:
+        body = ApplicationBody.model_validate(client.get(application).json())
+        return {task.actor_id or "" for task in body.tasks if task.state == "running"}
+
+    eventually(lambda: placed() == {"stream/2"}, "its tasks run on another")
+
+    def sampled() -> bool:
+        found = HistoryBody.model_validate(client.get(f"{application}/history").json())
+        return bool(found.samples.tasks) and found.samples.tasks["1_0"].actor[-1:] == [
+            found.samples.actors.index("stream/2") if "stream/2" in found.samples.actors else None
+        ]
+
+    eventually(sampled, "a sample with the new actor")
+    body = HistoryBody.model_validate(client.get(f"{application}/history", params={"tasks": ""}).json())
+    sentences = [event.sentence for event in body.events]
+    assert "a user has asked to restart stream/1" in sentences
+    assert "tasks 0_0, 0_1, 1_0, 1_1 move from stream/1 to stream/2: stream/1 has ended" in sentences
+    assert body.samples.tasks == {}
 
 
 @pytest.mark.long

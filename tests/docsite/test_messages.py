@@ -8,7 +8,7 @@ import pytest
 
 import penstock as ps
 from docsite.messages import GIVEN, logged
-from penstock.cli.explained import Explanation, explanations
+from penstock.common.explained import Explanation, explanations
 from tests.architecture.sources import PACKAGES, ROOT
 
 LINES = logged(tuple(folder for folder in PACKAGES if folder != "testing"))

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
@@ -70,6 +71,18 @@ def with_part(text: str) -> list[Explanation]:
 def nearest(text: str) -> list[str]:
     """Returns messages that resemble ``text``."""
     return difflib.get_close_matches(text, [each.message for each in explanations()], _NEAREST, 0.4)
+
+
+@lru_cache(maxsize=1000)
+def section_of(message: str) -> str | None:
+    """Returns the section that explains a line of the log, as page and anchor within ``docs/``; None if there is none,
+    as for lines of a user's own."""
+    return next((f"{each.page}#{anchor(each.message)}" for each in find(message)), None)
+
+
+def anchor(heading: str) -> str:
+    """Returns the anchor of a heading in the documentation, as Markdown makes it."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
 def name_of(error: BaseException) -> str | None:
