@@ -307,7 +307,8 @@ def recovered(kept: Wishes, *actors: ActorRecovered) -> tuple[Coordinator, list[
     """A coordinator that has found these actors, with what an earlier one has kept."""
     machine = Coordinator(PLAN, None, 100, standby_policy=StandbyPolicy(), wishes=kept)
     out: list[Instruction] = []
-    for event in (*actors, ClusterResized(len(actors)), GroupAssigned(ALL)):
+    events: list[Event] = [*actors, ClusterResized(len(actors)), GroupAssigned(ALL)]
+    for event in events:
         out += machine.handle(event)
     return machine, out
 
