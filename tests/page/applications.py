@@ -9,6 +9,8 @@ from typing import Any
 
 import penstock as ps
 from penstock.actors.commit_stops import CommitStops
+from penstock.actors.spec import ApplicationSpec
+from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.read_side import (
     ActorStatus,
     ApplicationState,
@@ -16,10 +18,11 @@ from penstock.cluster.read_side import (
     TaskState,
     TaskStatus,
 )
+from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import NODE, STATE, TASK, THREAD, TOPIC, Measured
 from penstock.topology.physical.topology import SinkNode, SourceNode, Subtopology, Topology
-from tests.api.fake import APPLICATION_ID
+from tests.api.fake import APPLICATION_ID, FakeReadSide, FakeStore
 
 STRINGS = ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())
 
@@ -54,6 +57,15 @@ def wide_topology(subtopologies: int = 20, operators: int = 5) -> Topology:
             stream = stream.map_values(with_price, named=ps.Named.as_(f"stage-{number}-step-{each}"))
         stream.to(f"stage-{number + 1}", ps.Produced.with_(ps.Serdes.string(), ps.Serdes.string()))
     return builder.build()
+
+
+def runs(side: FakeReadSide, topology: Topology, status: ApplicationStatus) -> None:
+    """Has ``side`` answer for an application with this topology and status, whose stores are empty."""
+    side.failure = None
+    side.current = status
+    spec = ApplicationSpec(topology, StreamsConfig.of({"application.id": APPLICATION_ID}))
+    side.programs = {1: program_view(spec, 1)}
+    side.fakes = {store: FakeStore(ps.Serdes.string()) for store in topology.store_builders}
 
 
 def status_of(

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from penstock.api.page import live_feed
 from tests.api.fake import FakeReadSide
-from tests.page.applications import orders_topology, status_of
+from tests.page.applications import orders_topology, runs, status_of
 from tests.page.chromium import chromium
 from tests.page.server import PageServer, page_server
 from tests.page.watch import Watch
@@ -44,8 +44,8 @@ def shared_server() -> Iterator[PageServer]:
 @pytest.fixture
 def server(shared_server: PageServer) -> PageServer:
     """The server of an application in which all is well."""
-    shared_server.side.failure = None
-    shared_server.side.current = status_of(orders_topology())
+    topology = orders_topology()
+    runs(shared_server.side, topology, status_of(topology))
     return shared_server
 
 

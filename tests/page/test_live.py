@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from penstock.cluster.read_side import ApplicationState
 from tests.api.fake import FakeReadSide
-from tests.page.applications import lags, orders_topology, status_of, with_task
+from tests.page.applications import lags, orders_topology, runs, status_of, with_task
 from tests.page.server import PageServer, page_server
 from tests.page.views import finding, opened, shown
 from tests.page.watch import Watch
@@ -42,7 +42,7 @@ def test_the_title_of_the_tab_names_the_view(server: PageServer, page: Page) -> 
 def test_a_server_that_comes_back_is_shown_again_with_what_changed_meanwhile(page: Page, watch: Watch) -> None:
     watch.expected = ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET"]
     side = FakeReadSide()
-    side.current = status_of(orders_topology())
+    runs(side, orders_topology(), status_of(orders_topology()))
     with page_server(side) as own:
         watch.own = own.url
         opened(page, own.url)

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from penstock.cluster.read_side import ApplicationStatus
 from tests.api.fake import FakeReadSide
-from tests.page.applications import wide_status, wide_topology
+from tests.page.applications import runs, wide_status, wide_topology
 from tests.page.server import PageServer, page_server
 from tests.page.views import VIEWS, finding, opened, shown
 from tests.page.watch import Watch
@@ -21,6 +21,7 @@ class Changing(FakeReadSide):
     def __init__(self) -> None:
         super().__init__()
         self.wide, self.step = wide_topology(), 0
+        runs(self, self.wide, wide_status(self.wide, 0))
 
     async def status(self) -> ApplicationStatus:
         self.step += 1

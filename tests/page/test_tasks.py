@@ -47,6 +47,8 @@ def test_each_task_has_a_row_with_its_figures(server: PageServer, page: Page) ->
 
 def test_a_change_of_one_task_changes_its_row_and_no_other(server: PageServer, page: Page) -> None:
     opened(page, server.url, "tasks")
+    # Rates are those of the last half minute until there are two figures to compute them from: 0, as nothing arrives.
+    expect(table(page).get_by_role("cell", name="0/s", exact=True)).to_have_count(8)
     table(page).evaluate(_CHANGED_ROWS)
     server.side.current = with_task(server.side.current, "0_2", lags=lags("orders", 2, 123_456))
     expect(row(page, "0_2")).to_contain_text("123,456")

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from tests.api.fake import FakeReadSide
-from tests.page.applications import orders_topology, status_of
+from tests.page.applications import orders_topology, runs, status_of
 from tests.page.server import PageServer, page_server
 from tests.page.views import finding, shown
 from tests.page.watch import Watch
@@ -26,7 +26,7 @@ def guarded_server() -> Iterator[PageServer]:
 
 @pytest.fixture
 def guarded(guarded_server: PageServer, watch: Watch) -> PageServer:
-    guarded_server.side.current = status_of(orders_topology())
+    runs(guarded_server.side, orders_topology(), status_of(orders_topology()))
     watch.own = guarded_server.url
     return guarded_server
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Locator, Page, expect
 
-VIEWS = ("overview", "tasks")
+VIEWS = ("overview", "topology", "tasks", "stores", "rollout")
 THEMES = ("light", "dark")
 
 
