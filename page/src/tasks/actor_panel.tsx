@@ -5,10 +5,11 @@ import { Foreign, visible } from "../common/text";
 import type { Actor } from "../server/document";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
+import { RestartActor } from "./operations";
 
 /** One stream actor: what it is doing with its time, and its tasks. */
 export function ActorPanel(properties: { id: string; actor: Actor; session: Session; onClose: () => void }) {
-  const { id, actor, onClose } = properties;
+  const { id, actor, session, onClose } = properties;
   return (
     <Panel title={id} kind="Stream actor" onClose={onClose}>
       {actor.error === null ? null : (
@@ -27,6 +28,7 @@ export function ActorPanel(properties: { id: string; actor: Actor; session: Sess
         <Fact name="Pause of a commit, median of the last minute">{milliseconds(actor.commit_pause_p50_ms)}</Fact>
         <Fact name="the longest">{milliseconds(actor.commit_pause_max_ms)}</Fact>
       </Facts>
+      <RestartActor session={session} actor={id} />
       <h4>Shares of its time</h4>
       <Facts>
         {Object.entries(actor.shares).map(([name, share]) => (

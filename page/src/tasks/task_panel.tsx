@@ -5,11 +5,12 @@ import { Foreign } from "../common/text";
 import type { Task } from "../server/document";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
+import { MoveTask } from "./operations";
 import { ActorLink, TaskState } from "./task_table";
 
 /** One task: its figures, its partitions, its standbys. */
 export function TaskPanel(properties: { id: string; task: Task; session: Session; onClose: () => void }) {
-  const { id, task, onClose } = properties;
+  const { id, task, session, onClose } = properties;
   return (
     <Panel
       title={`Task ${id}`}
@@ -37,6 +38,7 @@ export function TaskPanel(properties: { id: string; task: Task; session: Session
         </Fact>
         <Fact name="Dropped records">{count(task.dropped_records)}</Fact>
       </Facts>
+      <MoveTask session={session} task={id} from={task.actor_id} />
       <h4>Partitions</h4>
       {task.topics.map(({ topic, partition, lag, committed }) => (
         <Facts key={`${topic}-${partition}`}>
