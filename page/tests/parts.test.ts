@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Box, BoxKind, Line, Picture } from "../src/topology/document";
-import { boxOf, endOf, nameOf, partId, ratesOfLines } from "../src/topology/parts";
+import { boxOf, endOf, nameOf, noteWithFunction, partId, ratesOfLines } from "../src/topology/parts";
 import { nextBox } from "../src/topology/picture";
 
 const KINDS: Record<string, BoxKind> = { node: "processor", store: "store", topic: "topic" };
@@ -98,5 +98,22 @@ describe("the arrows", () => {
     const boxes = [here, box("node", "below", 210, 300), box("node", "far", 200, 600), box("node", "beside", 400, 210)];
     const named = (x: number, y: number) => nextBox(boxes, here, [x, y])?.name;
     expect([named(0, 1), named(1, 0), named(0, -1), named(-1, 0)]).toEqual(["below", "beside", undefined, undefined]);
+  });
+});
+
+describe("the second line of a box", () => {
+  const enrich = { role: "mapper", name: "shop.enrich", file: "/app/shop.py", line: 41 };
+
+  it("has as much of the function as there is room for", () => {
+    const note = (room: number, of = enrich) => noteWithFunction("map values", [of], room);
+    expect(note(30)).toBe("map values enrich, shop.py:41");
+    expect(note(20)).toBe("map values enrich");
+    expect(note(12)).toBe("map values");
+    expect(note(40, { ...enrich, name: "main.<locals>.<lambda>" })).toBe("map values, shop.py:41");
+    expect(noteWithFunction("sink", [], 40)).toBe("sink");
+  });
+
+  it("needs no place of the function", () => {
+    expect(noteWithFunction("filter", [{ ...enrich, file: null, line: null }], 40)).toBe("filter enrich");
   });
 });

@@ -28,5 +28,5 @@ export function heatClass(heat: Heat | null): string {
   return heat === null ? "heat-unknown" : `heat-${heat}`;
 }
 
-export const BUSY_LEGEND = ["below 25 %", "25 %", "50 %", "75 %", "from 90 %"] as const;
-export const BEHIND_LEGEND = ["below 1 s", "1 s", "10 s", "30 s", "from 2 min"] as const;
+export const BUSY_LEGEND = ["below 25 %", "from 25 %", "from 50 %", "from 75 %", "from 90 %"] as const;
+export const BEHIND_LEGEND = ["below 1 s", "from 1 s", "from 10 s", "from 30 s", "from 2 min"] as const;

@@ -2,7 +2,7 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import { Problem } from "../common/dialog";
 import { bytes, count } from "../common/numbers";
 import { Table } from "../common/table";
-import { Foreign } from "../common/text";
+import { Foreign, visible } from "../common/text";
 import type { components } from "../server/schema";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
@@ -45,7 +45,7 @@ export function Stores({ session, subject }: ViewProperties) {
       {stores.value === null ? null : <StoreTable session={session} stores={stores.value} subject={subject} />}
       {subject !== null && stores.value !== null && chosen === undefined ? (
         <p class="quiet" role="status">
-          The application has no store <Foreign text={subject} />.
+          The application has no store <Foreign text={visible(subject, 80)} />.
         </p>
       ) : null}
       {chosen === undefined ? null : <StoreQuery key={chosen.name} session={session} store={chosen} />}

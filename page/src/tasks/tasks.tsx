@@ -1,5 +1,7 @@
 import { useComputed, useSignal } from "@preact/signals";
+import { Foreign, visible } from "../common/text";
 import { hashOf } from "../shell/route";
+import type { Session } from "../shell/session";
 import type { ViewProperties } from "../shell/views";
 import { ActorPanel } from "./actor_panel";
 import { ActorTable } from "./actor_table";
@@ -10,17 +12,15 @@ import { TaskTable } from "./task_table";
 
 /** All tasks and actors, and with the scope `operate` the operations on them. */
 export function Tasks({ session, subject }: ViewProperties) {
-  const { tasks, actors } = session.document.sections;
+  const { tasks } = session.document.sections;
   const text = useSignal("");
   const by = useSignal<SortBy>("task");
   // As a text, so that the table is drawn again if the order changes, and not with each figure.
   const order = useComputed(() => chosen(tasks.entries(), text.value, by.value).join("\n"));
   const ids = order.value === "" ? [] : order.value.split("\n");
-  const task = subject === null ? undefined : tasks.value(subject);
-  const actor = subject === null ? undefined : actors.value(subject);
-  const close = () => location.assign(hashOf("tasks"));
+  const found = useComputed(() => kindOf(session, subject)).value;
   return (
-    <div class={task === undefined && actor === undefined ? "tasks-view" : "tasks-view open"}>
+    <div class={found === "none" ? "tasks-view" : "tasks-view open"}>
       <div>
         <div class="bar">
           <label>
@@ -52,21 +52,31 @@ export function Tasks({ session, subject }: ViewProperties) {
           <span class="grow" />
           <Operations session={session} />
         </div>
-        {subject !== null && task === undefined && actor === undefined ? (
+        {subject !== null && found === "none" ? (
           <p class="quiet" role="status">
-            There is no task and no actor <bdi>{subject}</bdi> now.
+            There is no task and no actor <Foreign text={visible(subject, 80)} /> now.
           </p>
         ) : null}
         <TaskTable session={session} ids={ids} subject={subject} />
         <h3>Stream actors</h3>
         <ActorTable session={session} subject={subject} />
       </div>
-      {subject !== null && task !== undefined ? (
-        <TaskPanel id={subject} task={task} session={session} onClose={close} />
-      ) : null}
-      {subject !== null && actor !== undefined ? (
-        <ActorPanel id={subject} actor={actor} session={session} onClose={close} />
-      ) : null}
+      {subject === null || found === "none" ? null : <PartPanel session={session} subject={subject} />}
     </div>
   );
+}
+
+function kindOf({ document }: Session, subject: string | null): "task" | "actor" | "none" {
+  if (subject === null) return "none";
+  if (document.sections.tasks.ids.value.includes(subject)) return "task";
+  return document.sections.actors.ids.value.includes(subject) ? "actor" : "none";
+}
+
+/** The panel of a task or an actor. It alone is drawn again with their figures, and not the tables. */
+function PartPanel({ session, subject }: { session: Session; subject: string }) {
+  const task = session.document.sections.tasks.value(subject);
+  const actor = session.document.sections.actors.value(subject);
+  const close = () => location.assign(hashOf("tasks"));
+  if (task !== undefined) return <TaskPanel id={subject} task={task} session={session} onClose={close} />;
+  return actor === undefined ? null : <ActorPanel id={subject} actor={actor} session={session} onClose={close} />;
 }

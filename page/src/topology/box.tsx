@@ -4,12 +4,13 @@ import { visible } from "../common/text";
 import type { Operator } from "../server/document";
 import type { LiveDocument } from "../server/live_document";
 import { hashOf } from "../shell/route";
-import type { Box } from "./document";
-import { isOperator, nameOf } from "./parts";
+import type { Box, UserFunction } from "./document";
+import { isOperator, nameOf, noteWithFunction } from "./parts";
 
 /** Half of the height of the ellipse on top of a store. */
 const COVER = 5;
 const NOTE_PX = 6;
+const BESIDE_PX = 12;
 const BESIDE_NOTE_PX = 66;
 
 /** Returns the id of a box's element. */
@@ -19,6 +20,7 @@ export function elementId(box: Box): string {
 
 interface Properties {
   box: Box;
+  functions: readonly UserFunction[];
   document: LiveDocument;
   selected: boolean;
   /** True for the one box that the tabulator key reaches; arrows lead to the others. */
@@ -26,12 +28,14 @@ interface Properties {
 }
 
 /** An operator, a store or a topic, with its figures. A link to its panel. */
-export function BoxLink({ box, document, selected, reached }: Properties) {
+export function BoxLink({ box, functions, document, selected, reached }: Properties) {
   const operator = isOperator(box) ? document.sections.operators.value(nameOf(box.id)) : undefined;
   const busy = operator?.busy ?? null;
   const heat = isOperator(box) ? heatClass(busyHeat(busy)) : "";
   const share = isKnown(busy) ? percent(busy) : "";
-  const note = share === "" || hasRoomForBoth(box) ? box.note : "";
+  const room = (box.width - (share === "" ? 2 * BESIDE_PX : BESIDE_NOTE_PX)) / NOTE_PX;
+  const text = noteWithFunction(box.note, functions, room);
+  const note = share === "" || text.length <= room ? text : "";
   return (
     <a
       id={elementId(box)}
@@ -60,10 +64,6 @@ export function BoxLink({ box, document, selected, reached }: Properties) {
 
 function recordsOf(operator: Operator | undefined): string {
   return isKnown(operator?.records_per_s) ? `, ${short(operator.records_per_s)} records/s` : "";
-}
-
-function hasRoomForBoth(box: Box): boolean {
-  return box.width >= box.note.length * NOTE_PX + BESIDE_NOTE_PX;
 }
 
 function Shape({ box }: { box: Box }) {

@@ -12,7 +12,7 @@ export interface Size {
 
 const SMALLEST = 0.05;
 const LARGEST = 4;
-const READABLE = 0.9;
+const READABLE = 1;
 const BORDER = 16;
 
 /** Returns the camera that shows the whole picture in the middle of the stage, and enlarges nothing. */
@@ -25,6 +25,12 @@ export function fitted(picture: Size, stage: Size): Camera {
     y: (stage.height - picture.height * scale) / 2,
     scale,
   };
+}
+
+/** Returns the camera with which a picture begins: its texts can be read, and its top is seen. */
+export function begun(picture: Size, stage: Size): Camera {
+  const place = (length: number, room: number) => (length + 2 * BORDER <= room ? (room - length) / 2 : BORDER);
+  return { x: place(picture.width, stage.width), y: place(picture.height, stage.height), scale: 1 };
 }
 
 /** Returns the camera after a zoom by `factor`. The position under (`x`, `y`) of the stage remains there. */

@@ -1,4 +1,4 @@
-import type { Box, Line, Picture, TopologyDocument } from "./document";
+import type { Box, Line, Picture, TopologyDocument, UserFunction } from "./document";
 
 /** Returns the id of a part: its kind, and its name as the server quotes it. */
 export function partId(kind: string, name: string): string {
@@ -95,4 +95,26 @@ export function operatorsAt(document: TopologyDocument, id: string): string[] {
     .filter((line) => line.source === id || line.target === id)
     .map((line) => (line.source === id ? line.target : line.source));
   return [...new Set(found)].filter((other) => other.startsWith("node:")).map(nameOf);
+}
+
+/** Returns the functions of a box's operator; none for other boxes. */
+export function functionsOf({ operators }: TopologyDocument, box: Box): readonly UserFunction[] {
+  const name = nameOf(box.id);
+  return isOperator(box) && Object.hasOwn(operators, name)
+    ? (operators[name]?.functions ?? NO_FUNCTIONS)
+    : NO_FUNCTIONS;
+}
+
+const NO_FUNCTIONS: readonly UserFunction[] = [];
+
+/** Returns the second line of a box: its note, and as much of its first function as there is room for, in characters. */
+export function noteWithFunction(note: string, functions: readonly UserFunction[], room: number): string {
+  const first = functions[0];
+  if (first === undefined) return note;
+  const name = first.name.includes("<lambda>") ? "" : (first.name.split(".").at(-1) ?? "");
+  const file = first.file?.split("/").at(-1) ?? "";
+  const place = file === "" || first.line === null ? file : `${file}:${first.line}`;
+  const texts = [`${note} ${name}, ${place}`, `${note} ${name}`, `${note}, ${place}`];
+  const whole = [name !== "" && place !== "", name !== "", name === "" && place !== ""];
+  return texts.find((text, index) => whole[index] && text.length <= room) ?? note;
 }

@@ -5,18 +5,21 @@ import { counted, isKnown, seconds } from "../common/numbers";
 import { visible } from "../common/text";
 import type { LiveDocument } from "../server/live_document";
 import { BoxLink, elementId, RateText } from "./box";
-import type { Box, Lane, Line, Picture } from "./document";
-import { endOf, type RateOf, ratesOfLines, subtopologyOf } from "./parts";
+import type { Box, Lane, Line, Picture, TopologyDocument } from "./document";
+import { endOf, functionsOf, type RateOf, ratesOfLines, subtopologyOf } from "./parts";
 import { Stage } from "./stage";
 
 interface Properties {
-  picture: Picture;
+  topology: TopologyDocument;
   document: LiveDocument;
   selected: Box | undefined;
+  /** The part with which the picture begins; without one it begins at its top. */
+  begin: Box | undefined;
 }
 
 /** The topology as `penstock describe --format svg` draws it, with the figures of now. */
-export function TopologyPicture({ picture, document, selected }: Properties) {
+export function TopologyPicture({ topology, document, selected, begin }: Properties) {
+  const { picture } = topology;
   const svg = useRef<SVGSVGElement>(null);
   const content = useRef<SVGGElement>(null);
   const stage = useRef<Stage | null>(null);
@@ -26,9 +29,10 @@ export function TopologyPicture({ picture, document, selected }: Properties) {
     if (svg.current === null || content.current === null) return;
     const made = new Stage(svg.current, content.current, picture);
     stage.current = made;
-    if (selected !== undefined) made.approach(selected);
+    const first = selected ?? begin;
+    if (first !== undefined) made.approach(first);
     return () => made.close();
-    // `selected` is left out: this is for a part that the way into the view has named.
+    // `selected` and `begin` are left out: the picture begins once.
   }, [picture]);
   useEffect(() => {
     if (selected === undefined) return;
@@ -70,15 +74,19 @@ export function TopologyPicture({ picture, document, selected }: Properties) {
         </defs>
         <g ref={content}>
           {picture.lanes.map((lane) => (
-            <LanePart key={lane.id} lane={lane} document={document} />
+            <LanePart key={lane.id} lane={lane} />
           ))}
           {picture.lines.map((line) => (
             <LinePart key={line.id} line={line} document={document} rate={rates.get(line.id)} />
+          ))}
+          {picture.lanes.map((lane) => (
+            <LaneNote key={lane.id} lane={lane} document={document} />
           ))}
           {picture.boxes.map((box) => (
             <BoxLink
               key={box.id}
               box={box}
+              functions={functionsOf(topology, box)}
               document={document}
               selected={box === selected}
               reached={box.id === reached.value}
@@ -107,20 +115,26 @@ function StageButtons({ stage }: { stage: RefObject<Stage | null> }) {
   );
 }
 
-/** A sub-topology: its name, its number of tasks, and the largest time that one of them is behind. */
-function LanePart({ lane, document }: { lane: Lane; document: LiveDocument }) {
-  const note = useComputed(() => noteOf(lane, document));
+/** A sub-topology. */
+function LanePart({ lane }: { lane: Lane }) {
   return (
     <g class={lane.is_global ? "lane global" : "lane"}>
       <rect class="shape" x={lane.x} y={lane.y} width={lane.width} height={lane.height} rx={8} />
       <text class="name begin" x={lane.x + lane.name_x} y={lane.y + 21}>
         {visible(lane.name)}
       </text>
-      {/* At the lower end: lines enter a lane at its upper one. */}
-      <text class="note begin" x={lane.x + 12} y={lane.y + lane.height - 7}>
-        {note}
-      </text>
     </g>
+  );
+}
+
+/** The number of tasks of a sub-topology, and the largest time that one of them is behind. At the lower end, since lines
+ * enter a lane at its upper one; above the lines that leave it. */
+function LaneNote({ lane, document }: { lane: Lane; document: LiveDocument }) {
+  const note = useComputed(() => noteOf(lane, document));
+  return (
+    <text class="lane-note begin" x={lane.x + 12} y={lane.y + lane.height - 6}>
+      {note}
+    </text>
   );
 }
 

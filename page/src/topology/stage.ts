@@ -1,4 +1,4 @@
-import { type Camera, centred, fitted, moved, type Size, showing, zoomed } from "./camera";
+import { begun, type Camera, centred, fitted, moved, type Size, showing, zoomed } from "./camera";
 
 const DRAG_FROM_PX = 4;
 const STEP_PX = 60;
@@ -11,7 +11,7 @@ export class Stage {
   private readonly pointers = new Map<number, { x: number; y: number }>();
   private dragged = 0;
   private frame = 0;
-  private fits = true;
+  private fits = false;
   private readonly ended = new AbortController();
   private readonly observer = new ResizeObserver(() => this.fits && this.fit());
 
@@ -29,7 +29,7 @@ export class Stage {
     svg.addEventListener("wheel", this.wheel, { signal, passive: false });
     svg.addEventListener("keydown", this.key, { signal });
     this.observer.observe(svg);
-    this.fit();
+    this.show(begun(this.picture, this.size()));
   }
 
   /** Ends all listening. */

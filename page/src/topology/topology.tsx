@@ -1,6 +1,7 @@
 import { useSignalEffect } from "@preact/signals";
 import { BUSY_LEGEND } from "../common/heat";
 import { Legend } from "../common/legend";
+import { Foreign, visible } from "../common/text";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
 import type { ViewProperties } from "../shell/views";
@@ -34,19 +35,24 @@ function Picture({ session, subject }: { session: Session; subject: string | nul
     );
   }
   const box = subject === null ? undefined : boxOf(topology.picture, subject);
+  // The part that the worst finding names is where the picture begins.
+  const finding = session.document.sections.findings.value("0");
+  const named = finding?.view === "topology" ? finding.subject : null;
+  const worst = named === null || named === undefined ? undefined : boxOf(topology.picture, named);
   return (
     <>
       {subject !== null && box === undefined ? (
         <p class="quiet" role="status">
-          The topology has no part <bdi>{subject}</bdi>.
+          The topology has no part <Foreign text={visible(subject, 80)} />.
         </p>
       ) : null}
       <div class={box === undefined ? "beside" : "beside open"}>
         <TopologyPicture
           key={topology.fingerprint}
-          picture={topology.picture}
+          topology={topology}
           document={session.document}
           selected={box}
+          begin={worst}
         />
         {box === undefined ? null : (
           <PartPanel

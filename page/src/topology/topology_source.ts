@@ -1,8 +1,7 @@
 import { signal } from "@preact/signals";
 import { type Client, textOf } from "../server/client";
+import { waitBefore } from "../server/connection";
 import type { TopologyDocument } from "./document";
-
-const AGAIN_AFTER_MS = 5_000;
 
 /** The document of the topology, which is asked for when it is first needed, and again for another program. */
 export class TopologySource {
@@ -19,14 +18,14 @@ export class TopologySource {
   async load(program: string): Promise<void> {
     if (this.asked === program) return;
     this.asked = program;
-    while (this.asked === program) {
+    for (let tries = 1; this.asked === program; tries += 1) {
       try {
         this.take(await this.client.get<TopologyDocument>(`${this.path()}topology`));
         return;
       } catch (error) {
         this.problem.value = textOf(error);
       }
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_AFTER_MS));
+      await new Promise((resolve) => setTimeout(resolve, waitBefore(tries + 2, Math.random())));
     }
   }
 
