@@ -1,6 +1,7 @@
 import type { ComponentType } from "preact";
 import { Overview } from "../overview/overview";
 import { Rollout } from "../rollout/rollout";
+import { Slow } from "../slow/slow";
 import { Stores } from "../stores/stores";
 import { Tasks } from "../tasks/tasks";
 import { Topology } from "../topology/topology";
@@ -24,6 +25,7 @@ export const VIEWS: readonly [View, ...View[]] = [
   { name: "topology", title: "Topology", component: Topology },
   { name: "tasks", title: "Tasks", component: Tasks },
   { name: "stores", title: "Stores", component: Stores },
+  { name: "slow", title: "Why slow", component: Slow },
   { name: "rollout", title: "Roll-out", component: Rollout },
 ];
 

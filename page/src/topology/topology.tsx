@@ -1,4 +1,3 @@
-import { useSignalEffect } from "@preact/signals";
 import { BUSY_LEGEND } from "../common/heat";
 import { Legend } from "../common/legend";
 import { Foreign, visible } from "../common/text";
@@ -9,12 +8,11 @@ import { PartPanel } from "./part_panel";
 import { boxOf } from "./parts";
 import { TopologyPicture } from "./picture";
 import { Strip } from "./strip";
+import { useTopology } from "./topology_source";
 
 /** The picture of the topology, and the strip of all tasks. */
 export function Topology({ session, subject }: ViewProperties) {
-  useSignalEffect(() => {
-    if (session.program.value !== "") void session.topology.load(session.program.value);
-  });
+  useTopology(session);
   return (
     <>
       <Picture session={session} subject={subject} />

@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { type ReadonlySignal, signal, useSignalEffect } from "@preact/signals";
 import { type Client, textOf } from "../server/client";
 import { waitBefore } from "../server/connection";
 import type { TopologyDocument } from "./document";
@@ -35,4 +35,16 @@ export class TopologySource {
     const known = this.document.peek();
     if (known?.fingerprint !== found.fingerprint || known.generation !== found.generation) this.document.value = found;
   }
+}
+
+interface WithTopology {
+  readonly program: ReadonlySignal<string>;
+  readonly topology: TopologySource;
+}
+
+/** Asks for the topology while a view that shows it is open. */
+export function useTopology({ program, topology }: WithTopology): void {
+  useSignalEffect(() => {
+    if (program.value !== "") void topology.load(program.value);
+  });
 }

@@ -1,0 +1,186 @@
+import { useComputed } from "@preact/signals";
+import { ShareBar } from "../common/bar";
+import { bytes, count, isKnown, milliseconds, rate, short } from "../common/numbers";
+import { Table } from "../common/table";
+import { Foreign, visible } from "../common/text";
+import { hashOf } from "../shell/route";
+import type { Session } from "../shell/session";
+import type { ViewProperties } from "../shell/views";
+import { ActorLink } from "../tasks/task_table";
+import { functionsOf, partId } from "../topology/parts";
+import { useTopology } from "../topology/topology_source";
+import { busiest, figuresOf, sharesOf } from "./order";
+
+/** Where the time goes: the busiest operators, and what each stream actor does with its time. */
+export function Slow({ session, subject }: ViewProperties) {
+  useTopology(session);
+  return (
+    <>
+      <h3>Operators, the busiest first</h3>
+      <Operators session={session} />
+      <h3>Time of the stream actors</h3>
+      <p class="quiet">Shares of the last half minute.</p>
+      <Actors session={session} subject={subject} />
+      <Figures session={session} what="rocksdb" title="RocksDB, all stores of an actor together" />
+      <Figures session={session} what="gc" title="Garbage collection" />
+    </>
+  );
+}
+
+const OPERATORS = [
+  { title: "Operator" },
+  { title: "Function" },
+  { title: "Busy" },
+  { title: "All tasks", right: true },
+  { title: "Records in", right: true },
+  { title: "Calls in flight", right: true },
+] as const;
+
+function Operators({ session }: { session: Session }) {
+  const order = useComputed(() => busiest(session.document.sections.operators.entries()).join("\n"));
+  const ids = order.value === "" ? [] : order.value.split("\n");
+  return (
+    <Table caption="The busiest operators" columns={OPERATORS}>
+      {ids.length === 0 ? (
+        <tr>
+          <td colSpan={OPERATORS.length} class="quiet">
+            No operator has taken a measurable share of time yet.
+          </td>
+        </tr>
+      ) : null}
+      {ids.map((id) => (
+        <OperatorRow key={id} id={id} session={session} />
+      ))}
+    </Table>
+  );
+}
+
+function OperatorRow({ id, session }: { id: string; session: Session }) {
+  const row = session.document.sections.operators.value(id);
+  if (row === undefined) return null;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={hashOf("topology", partId("node", id))}>
+          <Foreign text={id} />
+        </a>
+      </th>
+      <td>
+        <FunctionOf id={id} session={session} />
+      </td>
+      <td>
+        <ShareBar share={row.busy} />
+      </td>
+      <td class="right">{isKnown(row.busy_sum) ? `${short(row.busy_sum)} actors` : "–"}</td>
+      <td class="right">{rate(row.records_per_s)}</td>
+      <td class="right">{count(row.calls_in_flight)}</td>
+    </tr>
+  );
+}
+
+/** The first function of an operator, and its place; a dash if it has none, or the topology is not there yet. */
+function FunctionOf({ id, session }: { id: string; session: Session }) {
+  const topology = session.topology.document.value;
+  const box = topology?.picture.boxes.find((each) => each.id === partId("node", id));
+  const first = topology && box ? functionsOf(topology, box)[0] : undefined;
+  if (first === undefined) return <>–</>;
+  const file = first.file?.split("/").at(-1);
+  return (
+    <>
+      <Foreign class="mono" text={first.name} />
+      {file === undefined ? null : (
+        <>
+          {" "}
+          <Foreign class="mono place" text={first.line === null ? file : `${file}:${first.line}`} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Actors({ session, subject }: { session: Session; subject: string | null }) {
+  const { actors } = session.document.sections;
+  const names = useComputed(() => sharesOf(actors.entries()).join("\n"));
+  const shares = names.value === "" ? [] : names.value.split("\n");
+  const columns = [
+    { title: "Actor" },
+    { title: "State" },
+    { title: "Busy" },
+    ...shares.map((name) => ({ title: name.replaceAll("_", " ") })),
+    { title: "Commit pause, median", right: true },
+    { title: "longest", right: true },
+  ];
+  return (
+    <Table caption="Shares of the time of all stream actors" columns={columns}>
+      {actors.ids.value.map((id) => (
+        <ActorRow key={id} id={id} session={session} shares={shares} current={id === subject} />
+      ))}
+    </Table>
+  );
+}
+
+function ActorRow(properties: { id: string; session: Session; shares: readonly string[]; current: boolean }) {
+  const { id, session, shares, current } = properties;
+  const actor = session.document.sections.actors.value(id);
+  if (actor === undefined) return null;
+  return (
+    <tr aria-current={current ? "true" : undefined}>
+      <th scope="row">
+        <ActorLink id={id} />
+      </th>
+      <td class="reason">
+        <span class="actor-state" data-state={actor.state}>
+          {actor.state}
+        </span>
+        {actor.error === null ? null : (
+          <>
+            {": "}
+            <Foreign class="quiet" text={visible(actor.error, 300)} />
+          </>
+        )}
+      </td>
+      <td>
+        <ShareBar share={actor.busy} />
+      </td>
+      {shares.map((name) => (
+        <td key={name}>
+          <ShareBar share={actor.shares[name]} />
+        </td>
+      ))}
+      <td class="right">{milliseconds(actor.commit_pause_p50_ms)}</td>
+      <td class="right">{milliseconds(actor.commit_pause_max_ms)}</td>
+    </tr>
+  );
+}
+
+/** Figures by name, one a row, with a column for each actor that has them. */
+function Figures({ session, what, title }: { session: Session; what: "rocksdb" | "gc"; title: string }) {
+  const { actors } = session.document.sections;
+  const rows = actors.entries();
+  const names = figuresOf(rows, what);
+  if (names.length === 0) return null;
+  const columns = [{ title: "Figure" }, ...rows.map(([id]) => ({ title: visible(id, 40), right: true }))];
+  return (
+    <>
+      <h3>{title}</h3>
+      <Table caption={title} columns={columns}>
+        {names.map((name) => (
+          <tr key={name}>
+            <th scope="row">{name.replaceAll("_", " ")}</th>
+            {rows.map(([id, row]) => (
+              <td key={id} class="right">
+                {figureText(name, row[what][name])}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </Table>
+    </>
+  );
+}
+
+/** Names end with a unit, or name what is counted in bytes. */
+function figureText(name: string, value: number | undefined): string {
+  if (name.endsWith("_ms")) return milliseconds(value);
+  return /bytes|size|usage|capacity|mem_tables/.test(name) ? bytes(value) : short(value);
+}
