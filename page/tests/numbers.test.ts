@@ -1,13 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { bytes, count, milliseconds, moment, percent, rate, seconds, short, UNKNOWN } from "../src/common/numbers";
+import { bytes, count, milliseconds, moment, percent, rate, seconds, short, UNKNOWN, utc } from "../src/common/numbers";
 
 describe("figures", () => {
   it("are an en dash if they are not known, or no number", () => {
     for (const value of [null, undefined, Number.NaN, Number.POSITIVE_INFINITY, "7" as unknown as number]) {
       for (const text of [bytes, count, milliseconds, percent, rate, seconds, short]) expect(text(value)).toBe(UNKNOWN);
       expect(moment(value, 0)).toBe(UNKNOWN);
+      expect(utc(value)).toBe(UNKNOWN);
     }
     expect(moment(1e300, 0)).toBe(UNKNOWN);
+    expect(utc(1e300)).toBe("1e+300 ms");
+    expect(utc(1)).toBe("1970-01-01T00:00:00.001Z");
   });
 
   it.each([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { parsed, written } from "../src/common/values";
 import { addressOf, hasAddress, NO_QUESTION, queriesOf } from "../src/stores/queries";
-import { parsed, written } from "../src/stores/values";
 
 const names = (kind: string) => queriesOf(kind).map(({ name }) => name);
 

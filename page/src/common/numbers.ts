@@ -81,6 +81,13 @@ export function moment(at_ms: Figure, now_ms: number): string {
   return at.toDateString() === new Date(now_ms).toDateString() ? clock : `${isoDay(at)} ${clock}`;
 }
 
+/** Returns a time of a record in UTC, with its milliseconds. */
+export function utc(ms: Figure): string {
+  if (!isKnown(ms)) return UNKNOWN;
+  const at = new Date(ms);
+  return Number.isNaN(at.getTime()) ? `${ms} ms` : at.toISOString();
+}
+
 function isoDay(at: Date): string {
   const two = (part: number) => String(part).padStart(2, "0");
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;

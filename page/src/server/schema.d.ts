@@ -36,6 +36,15 @@ export interface components {
             entries: components["schemas"]["RowBody"][];
         };
         /**
+         * HeaderBody
+         * @description A header.
+         */
+        HeaderBody: {
+            /** Name */
+            name: string;
+            value: components["schemas"]["ShownBody"] | null;
+        };
+        /**
          * LiveActor
          * @description A stream actor.
          */
@@ -471,6 +480,84 @@ export interface components {
             lag: number | null;
         };
         /**
+         * LookedBody
+         * @description The offsets of a partition that were looked at: from ``reached`` up to, but not including, ``end``.
+         */
+        LookedBody: {
+            /** Partition */
+            partition: number;
+            /**
+             * Begin
+             * @description The first offset that exists.
+             */
+            begin: number;
+            /** Reached */
+            reached: number;
+            /**
+             * End
+             * @description The offset after the last one that can be read.
+             */
+            end: number;
+        };
+        /**
+         * PeekBody
+         * @description The newest records of a topic.
+         */
+        PeekBody: {
+            /** Topic */
+            topic: string;
+            /**
+             * Use
+             * @description Its use in the application.
+             */
+            use: string;
+            /**
+             * Committed Only
+             * @description True if records of open and aborted transactions are left out.
+             */
+            committed_only: boolean;
+            /**
+             * Records
+             * @description The newest first, by timestamp; those of one partition are in the order of their offsets.
+             */
+            records: components["schemas"]["RecordBody"][];
+            /** Looked */
+            looked: components["schemas"]["LookedBody"][];
+            /**
+             * Stopped
+             * @description The limit that ended the read early: newer records of other partitions may be missing. Null if there was none.
+             */
+            stopped: string | null;
+        };
+        /**
+         * RecordBody
+         * @description A record of a topic.
+         */
+        RecordBody: {
+            /** Partition */
+            partition: number;
+            /** Offset */
+            offset: number;
+            /**
+             * Timestamp
+             * @description In ms since 1970.
+             */
+            timestamp: number;
+            key: components["schemas"]["ShownBody"] | null;
+            /** @description Null for a null value, which deletes the key in a table. */
+            value: components["schemas"]["ShownBody"] | null;
+            /**
+             * Headers
+             * @description The first 50.
+             */
+            headers: components["schemas"]["HeaderBody"][];
+            /**
+             * Header Count
+             * @description The number of all headers.
+             */
+            header_count: number;
+        };
+        /**
          * RowBody
          * @description A row of a page.
          */
@@ -489,6 +576,38 @@ export interface components {
              * @description The reason why key and value are shown as text: they have no JSON form.
              */
             problem?: string | null;
+        };
+        /**
+         * ShownBody
+         * @description A key, a value, or the value of a header.
+         */
+        ShownBody: {
+            /**
+             * Form
+             * @description decoded: by the serde of the topic; text: the bytes as UTF-8; bytes: base64.
+             * @enum {string}
+             */
+            form: "decoded" | "text" | "bytes";
+            /**
+             * Value
+             * @description Any JSON if it is decoded, otherwise text.
+             */
+            value: unknown;
+            /**
+             * Size
+             * @description Bytes in the topic.
+             */
+            size: number;
+            /**
+             * Clipped
+             * @description True if ``value`` is only the beginning.
+             */
+            clipped: boolean;
+            /**
+             * Problem
+             * @description The reason why it is not decoded. Null if it is, and in headers.
+             */
+            problem: string | null;
         };
         /**
          * StoreBody
@@ -521,6 +640,24 @@ export interface components {
         StoresBody: {
             /** Stores */
             stores: components["schemas"]["StoreBody"][];
+        };
+        /**
+         * TopicBody
+         * @description A topic of the application.
+         */
+        TopicBody: {
+            /** Name */
+            name: string;
+            /** Use */
+            use: string;
+        };
+        /**
+         * TopicsBody
+         * @description The topics that the application reads and writes, without those that its functions choose.
+         */
+        TopicsBody: {
+            /** Topics */
+            topics: components["schemas"]["TopicBody"][];
         };
         /**
          * VersionBody

@@ -1,5 +1,6 @@
 import type { ComponentType } from "preact";
 import { Overview } from "../overview/overview";
+import { Records } from "../records/records";
 import { Rollout } from "../rollout/rollout";
 import { Slow } from "../slow/slow";
 import { Stores } from "../stores/stores";
@@ -25,6 +26,7 @@ export const VIEWS: readonly [View, ...View[]] = [
   { name: "topology", title: "Topology", component: Topology },
   { name: "tasks", title: "Tasks", component: Tasks },
   { name: "stores", title: "Stores", component: Stores },
+  { name: "records", title: "Records", component: Records },
   { name: "slow", title: "Why slow", component: Slow },
   { name: "rollout", title: "Roll-out", component: Rollout },
 ];

@@ -1,10 +1,11 @@
 import { useSignal } from "@preact/signals";
+import { Content } from "../common/content";
 import { CopyButton } from "../common/copy";
-import { count, isKnown, UNKNOWN } from "../common/numbers";
+import { count, utc } from "../common/numbers";
 import { Table } from "../common/table";
 import { visible } from "../common/text";
+import { type Form, written } from "../common/values";
 import type { components } from "../server/schema";
-import { type Form, written } from "./values";
 
 /** A row of any kind of store. */
 export type StoredRow = Schemas["RowBody"] &
@@ -13,7 +14,6 @@ export type StoredRow = Schemas["RowBody"] &
 
 type Schemas = components["schemas"];
 
-const SHOWN = 600;
 const FORMS: readonly [Form, string][] = [
   ["json", "JSON"],
   ["text", "text"],
@@ -80,41 +80,20 @@ function Row(properties: { row: StoredRow; form: Form; windows: boolean; version
       </th>
       {windows ? (
         <td>
-          {timeText(row.window?.start, row.window?.start_time)}
+          {row.window?.start_time ?? utc(row.window?.start)}
           <br />
-          {timeText(row.window?.end, row.window?.end_time)}
+          {row.window?.end_time ?? utc(row.window?.end)}
         </td>
       ) : null}
       <td class="stored">
         <Content value={row.value} form={form} />
         {row.problem ? <p class="quiet">{visible(row.problem)}</p> : null}
       </td>
-      <td>{timeText(row.timestamp)}</td>
-      {versions ? <td>{row.valid_to === null ? "latest" : timeText(row.valid_to)}</td> : null}
+      <td>{utc(row.timestamp)}</td>
+      {versions ? <td>{row.valid_to === null ? "latest" : utc(row.valid_to)}</td> : null}
       <td>
         <CopyButton what="the value" text={() => written(row.value, form) ?? written(row.value, "json") ?? ""} />
       </td>
     </tr>
   );
-}
-
-/** A key or a value, cut if it is long: a copy has all of it. */
-function Content({ value, form }: { value: unknown; form: Form }) {
-  const text = written(value, form);
-  if (text === null) return <span class="quiet">not base64</span>;
-  const lines = text.slice(0, SHOWN).split("\n");
-  return (
-    <pre>
-      <bdi>{lines.map((line) => visible(line)).join("\n")}</bdi>
-      {text.length > SHOWN ? <span class="quiet">{`\n… ${count(text.length)} characters`}</span> : null}
-    </pre>
-  );
-}
-
-/** Returns a time of the server in UTC, with milliseconds: times of rows are compared by them. */
-function timeText(ms: number | null | undefined, iso?: string | null): string {
-  if (iso) return iso;
-  if (!isKnown(ms)) return UNKNOWN;
-  const at = new Date(ms);
-  return Number.isNaN(at.getTime()) ? `${ms} ms` : at.toISOString();
 }

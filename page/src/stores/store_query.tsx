@@ -2,11 +2,11 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Problem } from "../common/dialog";
 import { Foreign } from "../common/text";
+import { parsed } from "../common/values";
 import type { Session } from "../shell/session";
 import { addressOf, type Field, hasAddress, labelOf, NO_QUESTION, type Question, queriesOf } from "./queries";
 import { Rows, type StoredRow } from "./rows";
 import type { StoreEntry } from "./stores";
-import { parsed } from "./values";
 
 interface Page {
   entries: StoredRow[];

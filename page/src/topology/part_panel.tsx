@@ -2,10 +2,8 @@ import { ShareBar } from "../common/bar";
 import { bytes, count, isKnown, rate, short } from "../common/numbers";
 import { Fact, Facts, Panel } from "../common/panel";
 import { Foreign, visible } from "../common/text";
-import type { Topic } from "../server/document";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
-import { VIEWS } from "../shell/views";
 import type { Box, OperatorOfTopology, TopologyDocument, UserFunction } from "./document";
 import { isOperator, isTopic, nameOf, operatorsAt, partId, subtopologyOf } from "./parts";
 import { Strip } from "./strip";
@@ -80,7 +78,7 @@ function FunctionLines({ of }: { of: UserFunction }) {
 }
 
 function TopicPart({ box, topology, session }: Properties) {
-  const row = topicOf(box, session);
+  const row = session.document.sections.topics.value(topicName(box, session));
   return (
     <>
       <Facts>
@@ -88,15 +86,19 @@ function TopicPart({ box, topology, session }: Properties) {
         <Fact name="Written to it">{rate(row?.records_out_per_s)}</Fact>
         <Fact name="Lag">{count(row?.lag)}</Fact>
       </Facts>
+      <p>
+        <a href={hashOf("records", topicName(box, session))}>Its newest records</a>
+      </p>
       <Links title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
     </>
   );
 }
 
-/** Returns the figures of a topic. The picture names repartition topics without the application's prefix. */
-function topicOf(box: Box, session: Session): Topic | undefined {
-  const { topics } = session.document.sections;
-  return topics.value(nameOf(box.id)) ?? topics.value(`${session.application.value?.application_id}-${nameOf(box.id)}`);
+/** Returns a topic's name in Kafka. The picture names repartition topics without the application's prefix. */
+function topicName(box: Box, session: Session): string {
+  const name = nameOf(box.id);
+  const prefix = `${session.application.value?.application_id}-`;
+  return box.kind === "repartition" && !name.startsWith(prefix) ? prefix + name : name;
 }
 
 function StorePart({ box, topology, session }: Properties) {
@@ -109,11 +111,9 @@ function StorePart({ box, topology, session }: Properties) {
         <Fact name="Size">{bytes(row?.bytes)}</Fact>
         <Fact name="Tasks that restore it">{count(row?.restoring)}</Fact>
       </Facts>
-      {VIEWS.some((view) => view.name === "stores") ? (
-        <p>
-          <a href={hashOf("stores", name)}>Look into the store</a>
-        </p>
-      ) : null}
+      <p>
+        <a href={hashOf("stores", name)}>Look into the store</a>
+      </p>
       <Links title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
     </>
   );

@@ -1,0 +1,56 @@
+import { useSignal, useSignalEffect } from "@preact/signals";
+import { Problem } from "../common/dialog";
+import { Table } from "../common/table";
+import { Foreign, visible } from "../common/text";
+import type { components } from "../server/schema";
+import { hashOf } from "../shell/route";
+import type { ViewProperties } from "../shell/views";
+import { Peek } from "./peek";
+
+type TopicsBody = components["schemas"]["TopicsBody"];
+
+const COLUMNS = [{ title: "Topic" }, { title: "Use in the application" }] as const;
+
+/** The topics of the application, and the newest records of one of them. */
+export function Records({ session, subject }: ViewProperties) {
+  const topics = useSignal<TopicsBody["topics"] | null>(null);
+  const problem = useSignal<unknown>(null);
+  useSignalEffect(() => {
+    void session.program.value; // another program may have other topics
+    session.client.get<TopicsBody>(`${session.path.peek()}topics`).then(
+      (found) => {
+        topics.value = found.topics;
+        problem.value = null;
+      },
+      (error) => {
+        problem.value = error;
+      },
+    );
+  });
+  const chosen = topics.value?.find(({ name }) => name === subject);
+  return (
+    <>
+      {problem.value === null ? null : <Problem error={problem.value} />}
+      {topics.value === null ? null : (
+        <Table caption="All topics" columns={COLUMNS}>
+          {topics.value.map(({ name, use }) => (
+            <tr key={name} aria-current={name === subject ? "true" : undefined}>
+              <th scope="row">
+                <a href={hashOf("records", name)}>
+                  <Foreign text={name} />
+                </a>
+              </th>
+              <td>{visible(use)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {subject !== null && topics.value !== null && chosen === undefined ? (
+        <p class="quiet" role="status">
+          The application neither reads nor writes a topic <Foreign text={visible(subject, 80)} />.
+        </p>
+      ) : null}
+      {chosen === undefined ? null : <Peek key={chosen.name} session={session} topic={chosen.name} />}
+    </>
+  );
+}
