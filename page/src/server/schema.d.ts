@@ -8,6 +8,41 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * BoxBody
+         * @description An operator, a store or a topic in the picture. Positions and sizes are in pixels.
+         */
+        BoxBody: {
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "source" | "processor" | "sink" | "store" | "global-store" | "topic" | "repartition";
+            /**
+             * Name
+             * @description Its first line, shortened if it is long.
+             */
+            name: string;
+            /** Note */
+            note: string;
+            /** Title */
+            title: string;
+            /**
+             * Lane
+             * @description The id of its sub-topology. Null for a topic.
+             */
+            lane: string | null;
+            /** X */
+            x: number;
+            /** Y */
+            y: number;
+            /** Width */
+            width: number;
+            /** Height */
+            height: number;
+        };
+        /**
          * EntriesBody
          * @description A page of a range.
          */
@@ -36,6 +71,20 @@ export interface components {
             entries: components["schemas"]["RowBody"][];
         };
         /**
+         * FunctionBody
+         * @description A function of the program, where the coordinator has read it.
+         */
+        FunctionBody: {
+            /** Role */
+            role: string;
+            /** Name */
+            name: string;
+            /** File */
+            file: string | null;
+            /** Line */
+            line: number | null;
+        };
+        /**
          * HeaderBody
          * @description A header.
          */
@@ -43,6 +92,50 @@ export interface components {
             /** Name */
             name: string;
             value: components["schemas"]["ShownBody"] | null;
+        };
+        /**
+         * LaneBody
+         * @description A sub-topology in the picture.
+         */
+        LaneBody: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Is Global */
+            is_global: boolean;
+            /** X */
+            x: number;
+            /** Y */
+            y: number;
+            /** Width */
+            width: number;
+            /** Height */
+            height: number;
+            /**
+             * Name X
+             * @description Distance of its heading from its left side.
+             */
+            name_x: number;
+        };
+        /**
+         * LineBody
+         * @description A link between two boxes.
+         */
+        LineBody: {
+            /** Id */
+            id: string;
+            /** Source */
+            source: string;
+            /** Target */
+            target: string;
+            /** To Store */
+            to_store: boolean;
+            /**
+             * Path
+             * @description A path of SVG.
+             */
+            path: string;
         };
         /**
          * LiveActor
@@ -500,6 +593,25 @@ export interface components {
             end: number;
         };
         /**
+         * OperatorBody
+         * @description An operator: a processor node, a source or a sink.
+         */
+        OperatorBody: {
+            /** Kind */
+            kind: string;
+            /** Subtopology */
+            subtopology: number;
+            /** Functions */
+            functions: components["schemas"]["FunctionBody"][];
+            /** Stores */
+            stores: string[];
+            /**
+             * Topics
+             * @description The topics that it reads or writes, as Kafka names them.
+             */
+            topics: string[];
+        };
+        /**
          * PeekBody
          * @description The newest records of a topic.
          */
@@ -528,6 +640,24 @@ export interface components {
              * @description The limit that ended the read early: newer records of other partitions may be missing. Null if there was none.
              */
             stopped: string | null;
+        };
+        /**
+         * PictureBody
+         * @description The picture that `penstock describe --format svg` draws.
+         */
+        PictureBody: {
+            /** Title */
+            title: string;
+            /** Width */
+            width: number;
+            /** Height */
+            height: number;
+            /** Lanes */
+            lanes: components["schemas"]["LaneBody"][];
+            /** Boxes */
+            boxes: components["schemas"]["BoxBody"][];
+            /** Lines */
+            lines: components["schemas"]["LineBody"][];
         };
         /**
          * RecordBody
@@ -658,6 +788,24 @@ export interface components {
         TopicsBody: {
             /** Topics */
             topics: components["schemas"]["TopicBody"][];
+        };
+        /**
+         * TopologyBody
+         * @description A version of the program.
+         */
+        TopologyBody: {
+            /** Generation */
+            generation: number;
+            /**
+             * Fingerprint
+             * @description The same for versions whose topologies are described by the same text.
+             */
+            fingerprint: string;
+            picture: components["schemas"]["PictureBody"];
+            /** Operators */
+            operators: {
+                [key: string]: components["schemas"]["OperatorBody"];
+            };
         };
         /**
          * VersionBody

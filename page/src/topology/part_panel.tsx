@@ -86,9 +86,11 @@ function TopicPart({ box, topology, session }: Properties) {
         <Fact name="Written to it">{rate(row?.records_out_per_s)}</Fact>
         <Fact name="Lag">{count(row?.lag)}</Fact>
       </Facts>
-      <p>
-        <a href={hashOf("records", topicName(box, session))}>Its newest records</a>
-      </p>
+      {box.id.startsWith("topic:") ? (
+        <p>
+          <a href={hashOf("records", topicName(box, session))}>Its newest records</a>
+        </p>
+      ) : null}
       <Links title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
     </>
   );
