@@ -22,7 +22,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "page"
 BUNDLE = ROOT / "api" / "page" / "static"
 TYPES = PAGE / "src" / "server" / "schema.d.ts"
-DOCUMENTS = ("LiveDocument", "StoresBody", "EntriesBody", "WindowsBody", "VersionsBody", "TopicsBody", "PeekBody", "TopologyBody")
+DOCUMENTS = (
+    "LiveDocument",
+    "StoresBody",
+    "EntriesBody",
+    "WindowsBody",
+    "VersionsBody",
+    "TopicsBody",
+    "PeekBody",
+    "TopologyBody",
+)
 LOCK = PAGE / "package-lock.json"
 MODULES = PAGE / "node_modules"
 STAMP = MODULES / ".made-from"
