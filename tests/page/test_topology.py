@@ -38,7 +38,7 @@ def test_the_picture_has_all_operators_stores_and_topics(server: PageServer, pag
     for name in ("orders", "not-empty", "price", "by-customer", "per-customer", "customers"):
         expect(part(page, name)).to_be_visible()
     expect(page.locator("svg.picture .lane")).to_have_count(2)
-    expect(page.locator("svg.picture .lane").first).to_contain_text("4 tasks")
+    expect(page.locator("svg.picture .lane-note").first).to_contain_text("4 tasks")
 
 
 def test_records_per_second_are_at_the_lines_and_change(server: PageServer, page: Page) -> None:
@@ -74,6 +74,7 @@ def test_an_operator_shows_its_function_with_file_and_line(server: PageServer, p
 
 def test_an_operator_leads_to_its_store_and_the_store_back(server: PageServer, page: Page) -> None:
     opened(page, server.url, "topology")
+    page.get_by_role("button", name="Fit").click()
     part(page, COUNT).click()
     panel(page, COUNT).get_by_role("link", name="per-customer", exact=True).click()
     store = panel(page, "per-customer")
@@ -127,6 +128,9 @@ def test_the_picture_is_enlarged_and_fits_again(server: PageServer, page: Page, 
     expect(part(page, "price")).to_be_visible()
     moved = page.locator("svg.picture > g")
     expect(moved).to_have_attribute("transform", re.compile(r"scale\("))
+    expect(moved).to_have_attribute("transform", re.compile(r"scale\(1\.0000\)"))
+    page.get_by_role("button", name="Fit").click()
+    expect(moved).not_to_have_attribute("transform", re.compile(r"scale\(1\.0000\)"))
     whole = moved.get_attribute("transform")
     assert whole is not None
     if way == "buttons":

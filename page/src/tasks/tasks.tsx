@@ -18,7 +18,7 @@ export function Tasks({ session, subject }: ViewProperties) {
   // As a text, so that the table is drawn again if the order changes, and not with each figure.
   const order = useComputed(() => chosen(tasks.entries(), text.value, by.value).join("\n"));
   const ids = order.value === "" ? [] : order.value.split("\n");
-  const found = useComputed(() => kindOf(session, subject)).value;
+  const found = kindOf(session, subject);
   return (
     <div class={found === "none" ? "tasks-view" : "tasks-view open"}>
       <div>

@@ -1,4 +1,4 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { BEHIND_LEGEND, behindHeat, heatClass } from "../common/heat";
 import { Legend } from "../common/legend";
 import { isKnown, seconds } from "../common/numbers";
@@ -10,15 +10,14 @@ import { hashOf } from "../shell/route";
 /** All tasks as one strip: a cell for each partition of each sub-topology. The more a task is behind, the higher and the
  * hotter its cell. The tabulator key reaches one cell, arrows the others. */
 export function Strip({ document, only }: { document: LiveDocument; only?: number }) {
-  const ids = document.sections.tasks.ids;
-  const groups = useComputed(() => grouped(ids.value, only));
+  const groups = grouped(document.sections.tasks.ids.value, only);
   const reached = useSignal("");
-  if (groups.value.length === 0) return null;
-  const first = groups.value[0]?.[1][0] ?? "";
-  const current = groups.value.some(([, tasks]) => tasks.includes(reached.value)) ? reached.value : first;
+  if (groups.length === 0) return null;
+  const first = groups[0]?.[1][0] ?? "";
+  const current = groups.some(([, tasks]) => tasks.includes(reached.value)) ? reached.value : first;
   return (
     <div class="strip">
-      {groups.value.map(([subtopology, tasks]) => (
+      {groups.map(([subtopology, tasks]) => (
         <div key={subtopology} class="strip-row">
           <span class="strip-name">{`Sub-topology ${subtopology}`}</span>
           {/* biome-ignore lint/a11y/noStaticElementInteractions: the keys of its links */}
