@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from penstock.actors.commit_stops import NO_STOPS, CommitStops
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.log_line import LogLine
 from penstock.common.metric_names import Measured
 from penstock.common.partitioners import Partitioner
 
@@ -132,6 +133,13 @@ class ActorStatus:
     """True if its lease is over (at least once): it processes nothing until the coordinator answers."""
     lease_expirations: int = 0
     """The number of its leases that have ended so far."""
+    log: tuple[LogLine, ...] = ()
+    """Warnings and errors of its process that may not have arrived yet; those that have may come again."""
+
+    @property
+    def without_log(self) -> ActorStatus:
+        """The status alone."""
+        return replace(self, log=()) if self.log else self
 
 
 @dataclass(frozen=True)

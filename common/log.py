@@ -15,6 +15,8 @@ from typing import Literal
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
+from penstock.common.kept_lines import KeptLines
+
 LogFormat = Literal["text", "json"]
 
 _process: dict[str, str] = {}
@@ -25,6 +27,8 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+KEPT = KeptLines()
+"""The last warnings and errors of this process, unless the program has configured structlog itself."""
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
@@ -62,12 +66,13 @@ def _configure(form: LogFormat) -> None:
     if form == "text":
         structlog.reset_defaults()
         *before, _ = structlog.get_config()["processors"]
-        structlog.configure(processors=[*before, _text], logger_factory=_standard_error)
+        structlog.configure(processors=[*before, KEPT.keep, _text], logger_factory=_standard_error)
         return
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
+            KEPT.keep,
             structlog.processors.dict_tracebacks,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.JSONRenderer(),

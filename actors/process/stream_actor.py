@@ -34,7 +34,7 @@ from penstock.actors.spec import ApplicationSpec
 from penstock.actors.status import ActorEnd, ActorStatus
 from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.common.errors import ApplicationStateError
-from penstock.common.log import identify, logger, use_format
+from penstock.common.log import KEPT, identify, logger, use_format
 from penstock.common.may_wait import never_wait
 from penstock.kafka.clients import ConfluentClients
 
@@ -42,6 +42,8 @@ from penstock.kafka.clients import ConfluentClients
 _SWITCH_INTERVAL_S = 0.001
 _COLLECT_AFTER_OBJECTS = 50_000
 _LOOK_AT_LEASE_EACH_S = 1.0
+_GIVEN_TIMES = 3
+"""Number of statuses that have the same line of the log: answers may be lost."""
 
 
 class StreamActor:
@@ -148,7 +150,9 @@ class StreamActor:
         """Returns the status of the actor."""
         self._lease.question_arrived(question_id)
         status = await asyncio.wrap_future(self._started().status())
-        return replace(status, generation=self._generation, incarnation=self._lease.incarnation)
+        return replace(
+            status, generation=self._generation, incarnation=self._lease.incarnation, log=KEPT.give(_GIVEN_TIMES)
+        )
 
     async def query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
         """Returns the answers, in the order of the queries."""

@@ -52,7 +52,7 @@ from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.cluster.watchers.broker_watch import BrokerWatch
 from penstock.cluster.watchers.found_partitioners import partitioners_of
 from penstock.common.errors import StreamsError
-from penstock.common.log import identify, logger, use_format
+from penstock.common.log import KEPT, identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics.purger import Purger
 from penstock.kafka.internal_topics.topic_note import TopicNote
@@ -353,7 +353,10 @@ class CoordinatorActor(ProgramCalls, UserCalls):
 
     async def _take_sample(self) -> None:
         it, history = self._dispatcher, self._history
-        if it is not None and history is not None and history.is_due:
+        if it is None or history is None:
+            return
+        history.logged(KEPT.give(times=1))
+        if history.is_due:
             history.sample(await self.status(), it.machine.plan.partitions)
 
     async def _publish_metrics(self) -> None:

@@ -375,7 +375,7 @@ class Dispatcher:
         if (reason := self._overdue.reported(status)) is not None:
             self._declare_lost(handle.actor_id, reason)
             return
-        self._statuses[handle.actor_id] = status
+        self._statuses[handle.actor_id] = status.without_log
         self._environment.reported(status)
         if self._pausing.contradicts(status):
             self._spawn(self._pausing.tell(handle))

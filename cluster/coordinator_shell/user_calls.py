@@ -17,6 +17,7 @@ from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.status import ApplicationState
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TaskId
+from penstock.common.log import KEPT
 from penstock.kafka.clients import ConfluentClients
 
 _NO_ACTORS = "it has no actors"
@@ -74,4 +75,7 @@ class UserCalls:
 
     async def history(self, from_ms: int, to_ms: int) -> ApplicationHistory | None:
         """Returns the history of these times; None before it begins."""
-        return self._history.between(from_ms, to_ms) if self._history is not None else None
+        if self._history is None:
+            return None
+        self._history.logged(KEPT.give(times=1))
+        return self._history.between(from_ms, to_ms)

@@ -14,6 +14,7 @@ from penstock.cluster.history.samples import Samples
 from penstock.cluster.history.sampling import Sampling
 from penstock.cluster.status import ApplicationStatus
 from penstock.common.ids import TaskId
+from penstock.common.log_line import LogLine
 
 
 class History:
@@ -24,6 +25,7 @@ class History:
         self._clock_ms = clock_ms
         self._began_ms = clock_ms()
         self._samples, self._sampling, self._events = Samples(), Sampling(), EventList()
+        self._last_lines: dict[tuple[str, int], int] = {}  # by actor and process id
         self._chronicle, self._restores = Chronicle(machine, self._tell), Restores(self._tell)
         if restarted:
             self._tell(EventKind.STATE, "the coordinator was restarted: the history begins here", EventLevel.WARNING)
@@ -33,8 +35,22 @@ class History:
         self._chronicle.decided(event, instructions)
 
     def reported(self, status: ActorStatus) -> None:
-        """Take the status of an actor."""
+        """Take the status of an actor, with lines of its log. Each line counts once, although it may come again."""
         self._restores.reported(status, self._clock_ms())
+        if status.log:
+            process = status.actor_id, status.pid
+            last = self._last_lines.get(process, -1)
+            self.logged(line for line in status.log if line.number > last)
+            self._last_lines[process] = max(last, status.log[-1].number)
+
+    def logged(self, lines: Iterable[LogLine]) -> None:
+        """Take warnings and errors of the log."""
+        for line in lines:
+            level = EventLevel.WARNING if line.level == "warning" else EventLevel.ERROR
+            task = None if line.task is None else _task_id(line.task)
+            self._events.add(
+                HistoryEvent(line.at_ms, EventKind.LOG, level, line.text, line.actor, task, message=line.event)
+            )
 
     @property
     def is_due(self) -> bool:
@@ -44,7 +60,9 @@ class History:
     def sample(self, status: ApplicationStatus, tasks: Iterable[TaskId]) -> None:
         """Take a sample: of these tasks, which are all that this application has."""
         self._samples.add(self._sampling.take(status, tasks, self._clock_ms()))
-        self._restores.forget_all_but(frozenset(actor.actor_id for actor in status.actors))
+        actors = frozenset(actor.actor_id for actor in status.actors)
+        self._restores.forget_all_but(actors)
+        self._last_lines = {process: last for process, last in self._last_lines.items() if process[0] in actors}
 
     def between(self, from_ms: int, to_ms: int) -> ApplicationHistory:
         """Returns the history of these times, both included."""
@@ -64,3 +82,10 @@ class History:
         task: TaskId | None = None,
     ) -> None:
         self._events.add(HistoryEvent(self._clock_ms(), kind, level, sentence, actor, task))
+
+
+def _task_id(text: str) -> TaskId | None:
+    try:
+        return TaskId.parse(text)
+    except ValueError:  # a user's own line may name anything so
+        return None

@@ -30,6 +30,7 @@ from penstock.cluster.events import (
     NoRoom,
     TasksPlanned,
 )
+from penstock.cluster.history.history import History
 from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling.cpu_watch import START_S
@@ -193,10 +194,10 @@ class SimulatedApplication:
         return NodeAnswer.ANSWERS if alive else NodeAnswer.REFUSES
 
     def decided(self, event: Event, instructions: Sequence[Instruction]) -> None:
-        """Does nothing: the world keeps no history."""
+        self.history.decided(event, instructions)
 
     def reported(self, status: ActorStatus) -> None:
-        """Does nothing: the world keeps no reports."""
+        self.history.reported(status)
 
     def entered(self, state: ApplicationState, error: str | None) -> None:
         self.state, self.error = state, error
@@ -219,7 +220,9 @@ class SimulatedApplication:
         pausing = Pausing(self._keep_paused, QUIET)
         pausing.begin(self.kept_paused)
         self.pausing = pausing
-        dispatcher = Dispatcher(self._machine(first_epoch=1_000_000 * mine), self, pausing, QUIET)
+        machine, clock = self._machine(first_epoch=1_000_000 * mine), asyncio.get_running_loop().time
+        self.history = History(machine, lambda: round(clock() * 1000), restarted=mine > 1)
+        dispatcher = Dispatcher(machine, self, pausing, QUIET)
         self._begun = dispatcher
         found = [SimulatedHandle(actor) for actor in self.actors.values() if actor.alive]
         if mine > 1:

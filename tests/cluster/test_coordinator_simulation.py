@@ -89,6 +89,7 @@ def test_no_task_is_held_twice_and_in_the_end_every_partition_is_read(seed: int)
             assert standbys == set(machine.standbys.get(task, ()))
             assert len(standbys) == min(world.standby_policy.replicas, len(loads_of(world)) - 1)
         assert all(machine.placement[task] == to for task, to in world.wishes.by_task.items())
+        assert world.history.between(0, 10**15).events
         loads = loads_of(world)
         assert max(loads) - min(loads) <= 1
         moves, answered = world.moves, world.calls["accepted"]

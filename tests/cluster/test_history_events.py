@@ -32,6 +32,7 @@ from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.cluster.rollout import Hold
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId
+from penstock.common.log_line import LogLine
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.placement import Cluster
 
@@ -280,3 +281,34 @@ def test_lines_that_arrive_late_are_in_order_of_their_time() -> None:
         events.add(line(at_ms, str(at_ms)))
     events.add(HistoryEvent(25, EventKind.STATE, EventLevel.INFO, "a state"))
     assert [event.at_ms for event in events.between(21, 49)] == [25, 30]
+
+
+# ---- lines of the log ----
+
+
+def with_lines(first: int, last: int, pid: int = 1) -> ActorStatus:
+    lines = tuple(
+        LogLine(number, 10 * number, "warning" if number % 2 else "error", f"line {number}", f"line {number}: x",
+                "stream/1", "0_1" if number else "no task")
+        for number in range(first, last + 1)
+    )  # fmt: skip
+    return ActorStatus("stream/1", "a", pid, 1, (), log=lines)
+
+
+def test_each_line_of_an_actor_is_told_once_in_order_although_it_comes_with_some_statuses() -> None:
+    told = Told()
+    for status in (with_lines(0, 2), with_lines(0, 2), with_lines(2, 3), ActorStatus("stream/1", "a", 1, 1, ())):
+        told.history.reported(status)
+    lines = [event for event in told.events if event.kind is EventKind.LOG]
+    assert [event.message for event in lines] == ["line 0", "line 1", "line 2", "line 3"]
+    assert [event.level for event in lines[:2]] == [EventLevel.ERROR, EventLevel.WARNING]
+    assert [event.task_id for event in lines[:2]] == [None, TaskId(0, 1)]
+    assert lines[1].sentence == "line 1: x"
+
+
+def test_another_process_of_the_same_name_begins_to_count_again() -> None:
+    told = Told()
+    told.history.reported(with_lines(0, 1))
+    told.now_ms += 10 * MINUTE_MS
+    told.history.reported(with_lines(0, 0, pid=2))
+    assert [event.times for event in told.events if event.kind is EventKind.LOG] == [2, 1]

@@ -12,7 +12,8 @@ import pytest
 import ray
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.api.page.history_routes import HistoryBody
+import penstock as ps
+from penstock.api.page.history_routes import EventBody, HistoryBody
 from penstock.api.page.record_bodies import PeekBody
 from penstock.api.schemas import ApplicationBody
 from penstock.cluster.client.kafka_streams import KafkaStreams
@@ -28,7 +29,7 @@ LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
 
 def started(it: WordCount) -> tuple[KafkaStreams, httpx.Client]:
     # One actor: once it runs nothing moves by itself, however slowly other actors would start.
-    app = it.app(tasks_per_actor=4, log_format="json")
+    app = it.app(tasks_per_actor=4, log_format="json", deserialization_exception_handler=ps.LogAndContinue())
     app.start()
     app.wait_until_running(PATIENCE_S)
     address = app.status().http_address
@@ -87,6 +88,7 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     endpoint = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
     eventually(lambda: _of_ray(endpoint, it.application_id) == [], f"all that the dashboard names at {endpoint}")
     _restart_an_actor(client, application)
+    _find_a_warning(it, client, application)
     lines = _log_lines(it.application_id)
     assert {line["actor"] for line in lines} >= {"coordinator", *(actor.actor_id for actor in status.actors)}
     assert {line["task"] for line in lines if line["event"] == "restoring store"} <= {"1_0", "1_1"}
@@ -120,6 +122,24 @@ def _restart_an_actor(client: httpx.Client, application: str) -> None:
     assert "a user has asked to restart stream/1" in sentences
     assert "tasks 0_0, 0_1, 1_0, 1_1 move from stream/1 to stream/2: stream/1 has ended" in sentences
     assert body.samples.tasks == {}
+
+
+def _find_a_warning(it: WordCount, client: httpx.Client, application: str) -> None:
+    """Has the actor log a warning, and finds it in the history with the section that explains it."""
+    producer = it.clients.producer()
+    producer.send(it.lines, None, b"\xff", 1_000, partition=0)
+    assert producer.flush(30)
+    producer.close()
+
+    def warnings() -> list[EventBody]:
+        body = HistoryBody.model_validate(client.get(f"{application}/history", params={"tasks": ""}).json())
+        return [event for event in body.events if event.kind == "log" and event.actor_id == "stream/2"]
+
+    eventually(lambda: bool(warnings()), "the warning has arrived")
+    (found,) = warnings()
+    assert (found.level, found.times, found.task_id) == ("warning", 1, "0_0")
+    assert found.page is not None
+    assert found.page.startswith("messages/records.md#")
 
 
 @pytest.mark.long
