@@ -153,6 +153,8 @@ KINDS: tuple[MetricKind, ...] = (
         NODE,
         ("process-total", "Records processed, of sources"),
         ("process-rate", f"Records processed per second, of sources{_OF_LATE}"),
+        ("records-rate", f"Records per second that entered the operator, estimated{_OF_LATE}"),
+        ("busy-ratio", f"Share of its actor's time that the operator took itself, estimated{_OF_LATE}"),
         ("record-e2e-latency-avg", f"Average age {_AGE}{_OF_LATE}"),
         ("record-e2e-latency-min", f"Smallest age {_AGE}{_OF_LATE}"),
         ("record-e2e-latency-max", f"Largest age {_AGE}{_OF_LATE}"),

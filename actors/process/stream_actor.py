@@ -37,6 +37,7 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.log import identify, logger, use_format
 from penstock.common.may_wait import never_wait
 from penstock.kafka.clients import ConfluentClients
+from penstock.tasks.measuring.operator_meter import MOST_DEEP
 
 # The loop holds the interpreter while it works: a query waits this long until it is taken from Ray.
 _SWITCH_INTERVAL_S = 0.001
@@ -102,6 +103,7 @@ class StreamActor:
         self._log = logger(__name__)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         return_large_pieces()
+        sys.setrecursionlimit(sys.getrecursionlimit() + MOST_DEEP)  # for the timed edges of a measured run
         # Records make no cycles, but each has some tracked objects: without this the collector would repeatedly scan
         # all of Ray's modules.
         gc.collect()
