@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from penstock.actors.flame import LONGEST_FLAME_S, Flame, FlameRefused
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.application_history import (
     BUSY_STEPS,
@@ -44,6 +45,7 @@ __all__ = [
     "BUSY_UNKNOWN",
     "DEFAULT_WAIT_S",
     "HOUR_MS",
+    "LONGEST_FLAME_S",
     "LONGEST_WAIT_S",
     "NO_ACTOR",
     "STOPPED",
@@ -54,6 +56,8 @@ __all__ = [
     "ApplicationStatus",
     "EventKind",
     "EventLevel",
+    "Flame",
+    "FlameRefused",
     "HistoryEvent",
     "KeyQuery",
     "MultiVersionedKeyQuery",
@@ -208,6 +212,10 @@ class ReadSide(Protocol):
 
     async def history(self, from_ms: int, to_ms: int) -> ApplicationHistory:
         """Returns what the coordinator remembers of these times, in ms since 1970, both included."""
+
+    async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:
+        """Returns the stacks of a stream actor's process, which it takes for at most ``LONGEST_FLAME_S`` seconds; None
+        if there is no such actor. Raises TaskNotReadyError if it does not answer."""
 
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """Every store by name."""

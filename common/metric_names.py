@@ -92,6 +92,8 @@ _PROPERTIES = (
     ("block-cache-pinned-usage", "RocksDB: bytes of the block cache that cannot be evicted, of the whole actor"),
     ("estimate-num-keys", "RocksDB: about how many keys there are"),
     ("estimate-table-readers-mem", "RocksDB: bytes of indexes and filters outside of the block cache"),
+    ("actual-delayed-write-rate", "RocksDB: bytes per second to which it slows writes down; 0: it does not"),
+    ("is-write-stopped", "RocksDB: 1 while it takes no writes, because too much waits to be flushed or compacted"),
     ("background-errors", "RocksDB: errors of flushes and compactions"),
 )
 _AGE = "of a record when a sink sent it, or a source read it: wall clock less the record's timestamp, in ms"
@@ -118,6 +120,18 @@ KINDS: tuple[MetricKind, ...] = (
     _ratio("process", "processing records"),
     _ratio("punctuate", "in punctuators by the wall clock"),
     _ratio("commit", "in commits while records waited"),
+    _ratio("idle", "without anything to do, while no broker had more records"),
+    _ratio("fetch-wait", "without anything to do, while a broker had records that were not here yet"),
+    _ratio("broker-wait", "waiting for a broker or the coordinator, in a commit or a change of tasks"),
+    _ratio("restore", "restoring, and keeping standbys and global stores up to date"),
+    _ratio("query", "answering queries and other requests"),
+    _ratio("gc", "in Python's garbage collector, which stops the whole process"),
+    *_kinds(
+        THREAD,
+        ("gc-total", "Collections of Python's garbage collector"),
+        ("gc-full-total", "Of these, collections of all objects"),
+        ("gc-latency-max", f"How long a collection took at most, in ms{_OF_LATE}"),
+    ),
     *_kinds(UPDATER, ("restore-records-rate", "Changelog records restored per second of late, all tasks together")),
     *_kinds(
         TASK,
@@ -153,6 +167,8 @@ KINDS: tuple[MetricKind, ...] = (
         NODE,
         ("process-total", "Records processed, of sources"),
         ("process-rate", f"Records processed per second, of sources{_OF_LATE}"),
+        ("records-rate", f"Records per second that entered the operator, estimated{_OF_LATE}"),
+        ("busy-ratio", f"Share of its actor's time that the operator took itself, estimated{_OF_LATE}"),
         ("record-e2e-latency-avg", f"Average age {_AGE}{_OF_LATE}"),
         ("record-e2e-latency-min", f"Smallest age {_AGE}{_OF_LATE}"),
         ("record-e2e-latency-max", f"Largest age {_AGE}{_OF_LATE}"),
@@ -185,6 +201,7 @@ KINDS: tuple[MetricKind, ...] = (
         ("suppression-buffer-count-max", f"Updates that wait in suppress, at most{_OF_LATE}"),
         ("suppression-buffer-size-avg", f"Bytes of the updates that wait in suppress, on average{_OF_LATE}"),
         ("suppression-buffer-size-max", f"Bytes of the updates that wait in suppress, at most{_OF_LATE}"),
+        ("write-stall-duration-total", "RocksDB: ms for which writes of the task's stores on disk have waited"),
         *_PROPERTIES,
     ),
 )  # fmt: skip

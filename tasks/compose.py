@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from penstock.common.graphs import reachable
@@ -14,6 +15,8 @@ from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry, expiring
+from penstock.tasks.measuring.edge_slots import own_function
+from penstock.tasks.measuring.operator_meter import MOST_DEEP, OperatorMeter
 from penstock.tasks.operators.sink import sink
 from penstock.tasks.program import SourceTopic, TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
@@ -48,12 +51,13 @@ def compose(
     expiry: Expiry | None = None,
     sender_of: SenderOf | None = None,
     calls: TaskCalls | None = None,
+    meter: OperatorMeter | None = None,
 ) -> Composed:
-    """Make the closures of the nodes of ``program`` for one task. The ``stores`` are the task's own; all tasks share
-    the ``global_stores``. Tables whose rows expire are added to ``expiry``, operators that call out to ``calls``.
-    ``sender_of``: see :class:`Task`."""
+    """Make the closures of the nodes of ``program`` for one task: see :class:`Task`. The ``stores`` are the task's own.
+    Tables whose rows expire are added to ``expiry``, operators that call out to ``calls``."""
     nodes, children, undecoded = program.nodes, program.children, program.undecoded
     edges: dict[str, Edge] = {}
+    passes_to: dict[str, str] = {}
     processors: list[Hosted] = []
     cached_stores = frozenset(name for name, store in stores.items() if store.opened.context.caching)
     for node in reversed(nodes):
@@ -78,24 +82,60 @@ def compose(
             calls=calls,
             emits_in_order=calls is not None and (calls.all_in_order or emits_in_order(node, children, program.stores)),
         )
-        if isinstance(node, SinkNode):
-            edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
-        else:
-            edge, operator = make_closure(node.operator, wiring), node.operator
-            if isinstance(operator, Wrapped):
-                operator = operator.inner
-            if expiry is not None and isinstance(operator, TableOperator):
-                edge = expiring(operator, edge, wiring, expiry)
-            edges[node.name] = edge
+        edge = _edge_into(node, wiring, expiry)
+        if (child := next((child for child, into in wiring.children.items() if into is edge), None)) is not None:
+            passes_to[node.name], edge = child, own_function(edge)
+        edges[node.name] = edge
+    if meter is not None and not _is_too_deep(nodes, children):
+        _connect(meter, edges, passes_to, stores, processors, expiry, calls)
 
     def enter(source: SourceTopic) -> Source:
-        return _source(source, [edges[child.name] for child in children[source.node]], undecoded)
+        made = _source(source, [edges[child.name] for child in children[source.node]], undecoded)
+        if meter is not None and meter.knows_edges:
+            meter.connect_source(made.node, made.head, partial(setattr, made, "head"))
+        return made
 
     if calls is not None:
         calls.operators.reverse()  # they were composed from the sinks backwards
     sources = {topic: enter(source) for topic, source in program.sources.items()}
     prefetched = {topic: _reached_stores(source, children, stores) for topic, source in program.sources.items()}
     return Composed(sources, tuple(reversed(processors)), prefetched, enter)
+
+
+def _edge_into(node: SinkNode | ProcessorNode, wiring: Wiring, expiry: Expiry | None) -> Edge:
+    if isinstance(node, SinkNode):
+        return sink(node, node.topic if isinstance(node.topic, str) else None, wiring)
+    edge, operator = make_closure(node.operator, wiring), node.operator
+    if isinstance(operator, Wrapped):
+        operator = operator.inner
+    if expiry is not None and isinstance(operator, TableOperator):
+        return expiring(operator, edge, wiring, expiry)
+    return edge
+
+
+def _is_too_deep(nodes: Sequence[Node], children: Mapping[str, Sequence[Node]]) -> bool:
+    deep: dict[str, int] = {}
+    for node in reversed(nodes):
+        deep[node.name] = 1 + max([deep[child.name] for child in children[node.name]], default=0)
+    return max(deep.values(), default=0) > MOST_DEEP
+
+
+def _connect(
+    meter: OperatorMeter,
+    edges: Mapping[str, Edge],
+    passes_to: Mapping[str, str],
+    stores: Mapping[str, Store],
+    processors: Sequence[Hosted],
+    expiry: Expiry | None,
+    calls: TaskCalls | None,
+) -> None:
+    """Connect ``meter`` with all functions that forward to ``edges``."""
+    calling = calls.operators if calls is not None else []
+    forwards = [forward for store in stores.values() for forward in store.forwards]
+    expired = expiry.forwards if expiry is not None else []
+    meter.connect(edges, passes_to, [*processors, *forwards, *expired, *(each.emit for each in calling)])
+    for each in calling:
+        meter.swap(partial(setattr, each, "emit"), meter.within(each.name, each.emit), each.emit)
 
 
 def _sink_key_serdes(children: Iterable[Node]) -> tuple[Serde[Any], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.state.key_value.ttl_store import TtlStateStore
@@ -27,6 +27,11 @@ class Expiry:
     def __bool__(self) -> bool:
         return bool(self._stores)
 
+    @property
+    def forwards(self) -> list[OnExpired]:
+        """The functions that forward the deletions of expired rows."""
+        return [on_expired for _, on_expired in self._stores.values() if on_expired is not None]
+
     def add(self, store: Store, on_expired: OnExpired | None) -> None:
         """Add a store, if its rows expire. Those added last expire first: parents come after their children."""
         opened = store.opened
@@ -35,8 +40,11 @@ class Expiry:
             # If several nodes write one store (cogroup), they have the same children.
             self._stores[store.builder.name] = opened, known or on_expired
 
-    def begin(self) -> None:
-        """Let the task's time advance while it is idle, if that is configured. Called when all stores are added."""
+    def begin(self, stores: Iterable[Store]) -> None:
+        """Add those of ``stores`` that no table has added, and let the task's time advance while it is idle, if that is
+        configured."""
+        for store in stores:
+            self.add(store, None)
         context = self._context
         if self._stores and context.idle is not None:
             # A time that has advanced without records is no record's time, so it must be remembered.

@@ -58,10 +58,10 @@ class Part:
         return data
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Source:
     """The way of a topic's records into the topology: keys, values, extractor, the first closure. ``node`` is the name
-    of the source."""
+    of the source. A measured run replaces ``head``, and puts it back."""
 
     topic: str
     key: Part

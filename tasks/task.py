@@ -21,6 +21,7 @@ from penstock.tasks.expiry import Expiry
 from penstock.tasks.failures import is_explained, reads_source_bytes
 from penstock.tasks.flush_isolation import flushed_during_processing, user_code_behind, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
+from penstock.tasks.measuring.operator_meter import OperatorMeter
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.program import source_topic
 from penstock.tasks.punctuation import PunctuationQueue
@@ -53,8 +54,11 @@ class Task(CommittingTask):
     ``global_stores`` are those of :class:`~penstock.tasks.global_state.GlobalStateTask` on the same thread.
     ``clock_is_frozen``: the host's wall clock does not move while records are processed, so no work is put off by it to
     save effort. ``sender_of``: returns the send function of each sink; None: all sinks send by ``collector``.
-    ``call_runner`` runs the calls of operators that call out; None: each to its end, in :meth:`finish_calls`.
+    ``call_runner`` runs the calls of operators that call out; None: each to its end, in :meth:`finish_calls`. ``meter``
+    gets the edges of the task, so that the host can measure its operators.
     """
+
+    _processed = 0
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class Task(CommittingTask):
         clock_is_frozen: bool = False,
         sender_of: SenderOf | None = None,
         call_runner: CallRunner | None = None,
+        meter: OperatorMeter | None = None,
     ) -> None:
         program, task_id, config = state_manager.program, state_manager.task_id, state_manager.program.config
         self.task_id = task_id
@@ -79,10 +84,10 @@ class Task(CommittingTask):
         expiry = Expiry(self._context)
         runner, timers = call_runner or CallsAtOnce(), self._punctuations
         calls = TaskCalls(self._context, runner, all_in_order=type(runner) is CallsAtOnce)
-        composed = compose(program, wired, self._context, collector, timers, global_stores, expiry, sender_of, calls)
-        for store in wired.values():
-            expiry.add(store, None)
-        expiry.begin()
+        composed = compose(
+            program, wired, self._context, collector, timers, global_stores, expiry, sender_of, calls, meter
+        )
+        expiry.begin(wired.values())
         self._expiry = expiry if expiry else None
         self._processors = composed.processors
         self.has_processors = bool(composed.processors)
@@ -91,7 +96,7 @@ class Task(CommittingTask):
         self._flushed_during_processing = flushed_during_processing(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
         """The stores in which effects of records arrive only when the next snapshot begins."""
-        self._keeps_raw = reads_source_bytes(config)
+        self._meter, self._keeps_raw = meter, reads_source_bytes(config)
         queues = self._queues_of(composed.sources)
         self._read_ahead = {
             TopicPartition(topic, task_id.partition): ReadAhead(store.opened for store in reached)
@@ -110,7 +115,6 @@ class Task(CommittingTask):
         cached = {name: store.forwarded_by for name, store in wired.items() if store.opened in self._caches}
         named = self._keeps_raw and user_code_behind(program.children, cached)
         self._places_headers = bool(self._caches) and (named or program.reads_source)
-        self._processed = 0
         self.calls = calls if calls else None
         """The calls of its operators that call out; None if it has none."""
         if self.calls is not None:
@@ -349,6 +353,8 @@ class Task(CommittingTask):
 
     def _call_punctuator(self, node: str, punctuator: Punctuator, now_ms: int) -> None:
         self._context.timestamp = self._context.punctuated_ms = now_ms
+        if self._meter is not None and self._meter.running:
+            punctuator = self._meter.within(node, punctuator)
         try:
             punctuator(now_ms)
         except Exception as error:

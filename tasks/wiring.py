@@ -35,11 +35,13 @@ Failed = Callable[[Exception, str, Any, Any, int], None]
 
 @dataclass(frozen=True)
 class Store:
-    """A store as operators use it. ``forwarded_by``: the nodes that forward the updates that it flushes."""
+    """A store as operators use it. ``forwarded_by``: the nodes that forward the updates that it flushes, each by one of
+    ``forwards``."""
 
     builder: AnyStoreBuilder
     opened: StateStore
     forwarded_by: list[str] = field(default_factory=list)
+    forwards: list[OnFlush] = field(default_factory=list)
     _listeners: set[tuple[str, ...]] = field(default_factory=set)
 
     @property
@@ -62,6 +64,7 @@ class Store:
         (:mod:`~penstock.tasks.flush_isolation`).
         """
         self.forwarded_by.append(node)
+        self.forwards.append(on_flush)
         names = tuple(children)
         if names not in self._listeners or not names:
             assert isinstance(self.opened, BufferedStateStore)

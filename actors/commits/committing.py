@@ -150,7 +150,7 @@ class Commit:
         for hosted in self.tasks:
             if hosted not in self.tasks:  # forgotten while those before it were flushed
                 continue
-            for _ in hosted.task.flush_snapshot():
+            for _ in hosted.flush_snapshot():
                 yield 0.0
                 if hosted not in self.tasks:
                     break

@@ -18,6 +18,7 @@ from penstock.actors.loop.thread_meters import (
     ThreadMeters,
     add_shares,
 )
+from penstock.actors.loop.thread_time import ThreadTime
 from penstock.actors.restore.restoration import Restoration
 from penstock.actors.status import TaskState, TaskStatus
 from penstock.actors.task_host.hosted_task import HostedTask
@@ -31,6 +32,7 @@ def statuses(
     restoration: Restoration,
     commits: Commits,
     taking: CheckpointTaking,
+    time: ThreadTime,
     clock: Clock,
     *,
     stopping: bool,
@@ -44,6 +46,7 @@ def statuses(
     counted = [(hosted.meters, hosted.counted()) for hosted in tasks]
     # Before the tasks' own measurements, which reset their maxima.
     measured = meters.measured(counted, reader, commits.stops, commits.accepted, state, restore_rate, now_s)
+    measured |= time.measured(now_s)
     reported = tuple(
         hosted.status(reader.consumer, figures, now_s, wall_ms) for hosted, figures in zip(tasks, restored, strict=True)
     )

@@ -21,6 +21,8 @@ class Mailbox:
         self._queue: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._rejection = rejection
         self._shut = False
+        self.waited_s = 0.0
+        """Total seconds that :meth:`serve` has waited."""
         self.idle_s = 0.0
         """Total seconds that :meth:`serve` has waited because there was nothing to do."""
 
@@ -56,8 +58,10 @@ class Mailbox:
         try:
             return self._queue.get(timeout=wait_s)
         finally:
+            waited_s = time.monotonic() - begun_s
+            self.waited_s += waited_s
             if idle:
-                self.idle_s += time.monotonic() - begun_s
+                self.idle_s += waited_s
 
     def close(self) -> None:
         """Reject all commands, those that wait and later ones."""

@@ -16,6 +16,7 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 
 _PAUSE_FACTOR = 10  # a pause drops the records that librdkafka has fetched, so it must be rare
 _STARVING_S = 0.02
+_LOOK_EACH_S = 0.05
 _Offsets = Mapping[TopicPartition, int]
 _Ends = tuple[_Offsets, _Offsets, _Offsets, _Offsets]
 
@@ -36,7 +37,8 @@ class SourceReader:
         self._paused: set[TopicPartition] = set()
         self._held: frozenset[TopicPartition] = frozenset()
         self._lost: dict[TopicPartition, int] = {}
-        self._fetched_s = 0.0
+        self._fetched_s = self._look_again_s = 0.0
+        self._behind = False
 
     def assign(self, running: Sequence[HostedTask]) -> None:
         """Read the sources of these tasks and no others."""
@@ -63,6 +65,18 @@ class SourceReader:
             elif self._paused.isdisjoint(hosted.sources):
                 working = True
         return waiting and (not working or self._clock.monotonic_s() - self._fetched_s >= _STARVING_S)
+
+    @property
+    def is_behind(self) -> bool:
+        """True if a broker has records that are not here yet, of a partition that is not paused."""
+        if self._clock.monotonic_s() >= self._look_again_s:
+            self._look_again_s = self._clock.monotonic_s() + _LOOK_EACH_S
+            self._behind = any(map(self._has_more, self._owner.keys() - self._paused - self._held))
+        return self._behind
+
+    def _has_more(self, partition: TopicPartition) -> bool:
+        end = self._consumer.end_offset(partition)
+        return end is not None and self._consumer.position(partition) < end
 
     def fetch(self, running: Sequence[HostedTask]) -> Iterator[tuple[HostedTask, RecordBatch]]:
         """Yields the available records, about as many as the tasks process in 2 ms."""

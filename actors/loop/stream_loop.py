@@ -25,6 +25,7 @@ from penstock.actors.loop.actor_status import statuses
 from penstock.actors.loop.answers import QueryExecutor
 from penstock.actors.loop.assignment import Assignment
 from penstock.actors.loop.audit_points import AuditPoints
+from penstock.actors.loop.garbage import GarbageMeter
 from penstock.actors.loop.hosted_tasks import HostedTasks
 from penstock.actors.loop.jobs import Jobs, reject
 from penstock.actors.loop.lease import Lease
@@ -33,6 +34,7 @@ from penstock.actors.loop.questions import Committer, Questions
 from penstock.actors.loop.source_reader import SourceReader
 from penstock.actors.loop.standstill import Standstill
 from penstock.actors.loop.task_opening import TaskOpening
+from penstock.actors.loop.thread_time import ThreadTime
 from penstock.actors.orders import Assign, Order, Pause, Stop, Suspend
 from penstock.actors.restore.global_stores import GlobalStores
 from penstock.actors.restore.restoration import Restoration
@@ -65,7 +67,7 @@ class StreamLoop:
 
     ``slot`` and ``process_id``: exactly once, the parts of the ``transactional.id`` that no other actor in this Ray
     cluster has, and no other cluster of the application. The loop writes only while ``lease`` lasts. ``calls`` makes
-    what runs the calls out of its tasks, from a function that wakes the loop.
+    what runs the calls out of its tasks, from a function that wakes the loop. ``garbage`` measures the collector.
     """
 
     def __init__(
@@ -81,12 +83,14 @@ class StreamLoop:
         *,
         lease: Lease,
         calls: Callable[[Callable[[], None]], CallHost] = LiveCalls,
+        garbage: GarbageMeter | None = None,
     ) -> None:
         self.finished: Future[str | None] = Future()
         self._actor_id, self._node_id, self._slot = actor_id, node_id, slot
         self._clock: Clock = clock or SystemClock()
         self._log = logger(__name__).bind(actor=actor_id)
         self._mailbox = Mailbox(self._ended_error)
+        self._time = ThreadTime(self._clock.monotonic_s, self._mailbox, garbage)
         self._jobs, self._calls = Jobs(self._mailbox), calls(self._mailbox.wake)
         self._job: Steps[None] | None = None
         self._stopped: Future[None] | None = None
@@ -213,8 +217,7 @@ class StreamLoop:
         wait."""
         try:
             idle = self._job is None and self._commits.under_way is None
-            self._mailbox.serve(0.0 if self._queries.busy else wait_s, idle)
-            self._queries.step()
+            self._time.answer(self._queries, wait_s, idle, self._hosted, self._reader)
             if self.standstill.enforce():
                 self._waits = True
                 return IDLE_WAIT_S
@@ -242,7 +245,7 @@ class StreamLoop:
     def _round(self) -> float:
         self._guarantee.check()
         now_ms = self._clock.wall_ms()
-        busy, again = self._hosted.restore()
+        busy, again = self._time.restore(self._hosted)
         self._jobs += [*again, *self._audits.step()]
         if self._hosted.has_fetched:
             self._jobs.append(self._assignment.take_fetched())
@@ -340,7 +343,7 @@ class StreamLoop:
         stopping, now_s = self._stopped is not None, self._clock.monotonic_s()
         tasks, measured = statuses(
             list(self._tasks.values()), self._hosted.meters, self._reader, self._restoration, self._commits,
-            self._taking, self._clock, stopping=stopping, ended=self.finished.done(),
+            self._taking, self._time, self._clock, stopping=stopping, ended=self.finished.done(),
         )  # fmt: skip
         return ActorStatus(
             self._actor_id, self._node_id, os.getpid(), self._assignment.epoch, tasks,

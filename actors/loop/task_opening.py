@@ -15,6 +15,7 @@ from penstock.actors.standbys.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.actors.task_host.making import open_hosted_task, promote, renew_hosted_task
+from penstock.actors.task_host.measured_runs import MeasuredRuns
 from penstock.actors.task_host.positions import Start, start_positions
 from penstock.actors.task_host.refused_records import RefusedRecords
 from penstock.common.config import StreamsConfig
@@ -55,6 +56,7 @@ class TaskOpening:
         self._calls = calls
         self.refused = RefusedRecords(programs.config, clock.monotonic_s)
         self._clock = clock
+        self._runs = MeasuredRuns(clock.monotonic_s)
         self._unknown_topics: set[str] = set()
 
     @property
@@ -74,10 +76,10 @@ class TaskOpening:
             producer, stores = self._producer, self._globals.stores
             standby = self._standbys.detach(task_id, SuspendReason.PROMOTED)
             if standby is not None:
-                hosted = promote(standby, producer, self._budget, stores, self._calls)
+                hosted = promote(standby, producer, self._budget, stores, self._calls, self._runs)
             else:
                 opening = partial(
-                    open_hosted_task, program, task_id, producer, self._budget, reads, stores, self._calls
+                    open_hosted_task, program, task_id, producer, self._budget, reads, stores, self._calls, self._runs
                 )
                 found = yield from retry_while_unavailable(opening, self._clock, is_superseded)
                 if found is None:
@@ -103,7 +105,9 @@ class TaskOpening:
             hosted.directory.take_in(found.folder, found.manifest.taken_at_ms)
         program, producer = hosted.state_manager.program, self._producer
         stores = self._globals.stores
-        return open_hosted_task(program, hosted.id, producer, self._budget, hosted.reads, stores, self._calls)
+        return open_hosted_task(
+            program, hosted.id, producer, self._budget, hosted.reads, stores, self._calls, self._runs
+        )
 
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
         """Finds the positions at which their sources begin, looks up the topics of their sinks, and has their serdes

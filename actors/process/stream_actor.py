@@ -22,11 +22,14 @@ from ray import cloudpickle
 from penstock.actors.audit_messages import AuditAnswer, AuditStep
 from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.commits.commit_calls import CommitCalls
+from penstock.actors.flame import Flame, FlameRefused
+from penstock.actors.loop.garbage import GarbageMeter
 from penstock.actors.loop.lease import Lease, QuestionId, lease_s
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.orders import Assign, Order, Stop
 from penstock.actors.process.allocator import return_large_pieces
 from penstock.actors.process.belonging import Belonging
+from penstock.actors.process.flames import Flames
 from penstock.actors.process.process_id import process_id
 from penstock.actors.process.process_watch import LOOK_EVERY_S, ProcessWatch
 from penstock.actors.process.raylet import Raylet
@@ -37,6 +40,7 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.log import KEPT, identify, logger, use_format
 from penstock.common.may_wait import never_wait
 from penstock.kafka.clients import ConfluentClients
+from penstock.tasks.measuring.operator_meter import MOST_DEEP
 
 # The loop holds the interpreter while it works: a query waits this long until it is taken from Ray.
 _SWITCH_INTERVAL_S = 0.001
@@ -58,6 +62,7 @@ class StreamActor:
         self._generation = generation
         self._loop: StreamLoop | None = None
         self._starting = asyncio.Lock()
+        self._flames = Flames()
         self._watching: asyncio.Task[None] | None = None
         self._log = logger(__name__)
         self._raylet = Raylet.above_this_process()
@@ -104,6 +109,7 @@ class StreamActor:
         self._log = logger(__name__)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         return_large_pieces()
+        sys.setrecursionlimit(sys.getrecursionlimit() + MOST_DEEP)  # for the timed edges of a measured run
         # Records make no cycles, but each has some tracked objects: without this the collector would repeatedly scan
         # all of Ray's modules.
         gc.collect()
@@ -116,10 +122,12 @@ class StreamActor:
             return asyncio.run_coroutine_threadsafe(calls.commit(request), events)
 
         node, who = ray.get_runtime_context().get_node_id(), process_id(spec.application_id, spec.config.state_dir)
-        clients = ConfluentClients.of(spec.config)
+        clients, garbage = ConfluentClients.of(spec.config), GarbageMeter()
+        garbage.install()
         return StreamLoop(
-            spec, self._actor_id, clients, committer, node_id=node, slot=slot, process_id=who, lease=self._lease
-        )
+            spec, self._actor_id, clients, committer, node_id=node, slot=slot, process_id=who, lease=self._lease,
+            garbage=garbage,
+        )  # fmt: skip
 
     def _commit_calls(self, coordinator: Any) -> CommitCalls:
         async def call(request: CommitRequest) -> CommitAnswer | None:
@@ -161,6 +169,10 @@ class StreamActor:
     async def audit(self, step: AuditStep) -> AuditAnswer:
         """Takes part in an audit point. Returns when the step is done or refused."""
         return await asyncio.wrap_future(self._started().audit(step))
+
+    async def flame(self, seconds: float) -> Flame | FlameRefused:
+        """Returns the stacks of this process, taken for at most ``LONGEST_FLAME_S``."""
+        return await asyncio.to_thread(self._flames.take, seconds)
 
     async def wait(self) -> ActorEnd:
         """Waits until the loop has ended. Returns the reason."""

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from penstock.actors.status import RestoreFigures, TaskState, TaskStatus
 from penstock.actors.task_host.call_figures import call_figures
+from penstock.actors.task_host.operator_figures import COMMIT, PUNCTUATORS, RECORDS
 from penstock.actors.task_host.positions import Start, log_loss
 from penstock.actors.task_host.serde_waits import SerdeWaits
 from penstock.actors.task_host.stored_task import StoredTask
@@ -151,25 +152,33 @@ class HostedTask(StoredTask):
         self.meters.partitioners.look(batch)
         if self._read_on_at:
             self._read_on_at.pop(batch.partition, None)  # these records come after the lost position
+        operators = self.meters.operators
+        begun_s = operators.now_s()
         self.task.add(batch)
+        operators.decoded(batch.partition.topic, operators.now_s() - begun_s)
 
     def process(self, wall_ms: int, clock: Callable[[], float]) -> int:
         """Process records for about 2 ms; returns their number, and that of records whose calls have ended. ``more`` is
         set if the batch was full."""
-        size = self.batch_size
+        size, operators = self.batch_size, self.meters.operators
         begun = clock()
-        gone = self.step_calls(wall_ms, clock)
-        done = self.task.process(size, wall_ms)
-        self.more = done >= size
-        self._serde_waits.note(self.task.waits_for_serdes, begun)
-        if done:
-            gone += self.step_calls(wall_ms, clock)  # those that begin with these records
+        operators.begin()
+        try:
+            gone = self._step_calls(wall_ms, clock)
+            done = self.task.process(size, wall_ms)
+            self.more = done >= size
+            self._serde_waits.note(self.task.waits_for_serdes, begun)
+            if done:
+                gone += self._step_calls(wall_ms, clock)  # those that begin with these records
+        except BaseException:
+            operators.fail()
+            raise
+        spent = operators.end(RECORDS, clock() - begun, done + gone, idle=not done and not gone)
         if self._read_on_at:
             self._leave_lost_positions()
         if not done:
             return gone
         self.touched = True
-        spent = clock() - begun
         self.meters.process.add(done, spent)
         if done * 2 >= size:
             # Approaches a batch of 2 ms, but one slow or fast batch changes it by a factor of 2 at most.
@@ -179,6 +188,19 @@ class HostedTask(StoredTask):
 
     def step_calls(self, wall_ms: int, clock: Callable[[], float]) -> int:
         """Like :meth:`Task.step_calls`. Returns the number of records whose calls have ended."""
+        if self.task.calls is None:
+            return 0
+        operators, begun = self.meters.operators, clock()
+        operators.begin()
+        try:
+            gone = self._step_calls(wall_ms, clock)
+        except BaseException:
+            operators.fail()
+            raise
+        operators.end(COMMIT, clock() - begun, idle=not gone)
+        return gone
+
+    def _step_calls(self, wall_ms: int, clock: Callable[[], float]) -> int:
         if self.task.calls is None:
             return 0
         gone = self.task.step_calls(clock() * 1000, wall_ms)
@@ -198,10 +220,17 @@ class HostedTask(StoredTask):
 
     def punctuate(self, wall_ms: int, clock: Callable[[], float]) -> None:
         """Like :meth:`Task.punctuate`."""
-        begun = clock()
-        if self.task.punctuate(wall_ms):
+        operators, begun = self.meters.operators, clock()
+        operators.begin()
+        try:
+            called = self.task.punctuate(wall_ms)
+        except BaseException:
+            operators.fail()
+            raise
+        spent = operators.end(PUNCTUATORS, clock() - begun if called else 0.0, idle=not called)
+        if called:
             self.touched = True
-            self.meters.punctuate.add(clock() - begun)
+            self.meters.punctuate.add(spent)
 
     def skip(self, tp: TopicPartition, position: int, to: int) -> None:
         """Continue ``tp`` at ``to``, because its records from ``position`` on are gone."""
@@ -235,13 +264,17 @@ class HostedTask(StoredTask):
 
     def take_snapshot(self) -> Iterator[None]:
         """Begin a commit of everything up to now. Exhaust it; meanwhile no record may be processed."""
-        yield from self.task.take_snapshot()
+        yield from self.meters.operators.steps(self.task.take_snapshot())
         self.snapshot = self.task.offsets()
         if self._exactly_once:
             # For a transaction without offsets the group would not check the member that commits it.
             for tp, start in self.starts.items():
                 self.snapshot.setdefault(tp, CommittedOffset(start.offset, ""))
         self.touched = False
+
+    def flush_snapshot(self) -> Iterator[None]:
+        """Like :meth:`Task.flush_snapshot`."""
+        return self.meters.operators.steps(self.task.flush_snapshot())
 
     def to_commit(self, flushed: Mapping[TopicPartition, int]) -> Offsets:
         """Returns the offsets of the snapshot, once the broker has all records that were sent before. At least once,
@@ -332,7 +365,7 @@ class HostedTask(StoredTask):
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:
         measured = self.meters.measured(counted, self.state_manager, self.queued(), now_s)
-        return measured | call_figures(self.task.calls)
+        return measured | self.meters.operators.measured(now_s) | call_figures(self.task.calls)
 
     def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:
         if self.state is not TaskState.RUNNING:

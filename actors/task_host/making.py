@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from penstock.actors.calls.call_host import CallHost
 from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.actors.task_host.measured_runs import MeasuredRuns
+from penstock.actors.task_host.operator_figures import OperatorFigures
 from penstock.actors.task_host.partitioner_check import PartitionerCheck
 from penstock.actors.task_host.standby_task import StandbyTask
 from penstock.actors.task_host.task_collector import TaskCollector
@@ -29,17 +31,19 @@ def open_hosted_task(
     sources: frozenset[TopicPartition],
     global_stores: Mapping[str, Store],
     calls: CallHost,
+    runs: MeasuredRuns,
 ) -> HostedTask:
     """Open the stores of ``task_id`` below the state directory and make the task over them in the thread's budget.
 
-    ``sources`` is what the task reads. It may look into ``global_stores``, and ``calls`` runs its calls. Raises
+    ``sources`` is what the task reads. It may look into ``global_stores``, ``calls`` runs its calls, and
+    ``runs`` picks those of its runs that are measured. Raises
     StateStoreLockedError when another process has the stores open, StateStoreCorruptError when they are corrupt and one
     of them has no changelog. Other corrupt stores are deleted: they can be restored from their changelogs.
     """
     config = program.config
     root = config.state_dir / config.application_id
     directory, stores = open_task_directory(root, task_id, tuple(program.stores.values()))
-    meters = _meters_of(program, task_id)
+    meters = _meters_of(program, task_id, runs)
     try:
         manager = StateManager(task_id, program, stores, producer, budget)
         task = _task_over(manager, producer, global_stores, meters, calls)
@@ -49,10 +53,11 @@ def open_hosted_task(
     return HostedTask(task, directory, sources, meters)
 
 
-def _meters_of(program: TaskProgram, task_id: TaskId) -> TaskMeters:
+def _meters_of(program: TaskProgram, task_id: TaskId, runs: MeasuredRuns) -> TaskMeters:
     fails = program.config.partitioner_mismatch == "fail"
     check = PartitionerCheck(task_id, program.meetings, fails=fails)
-    return TaskMeters({topic: source.node for topic, source in program.sources.items()}, check)
+    sources = {topic: source.node for topic, source in program.sources.items()}
+    return TaskMeters(sources, check, OperatorFigures(runs, sources))
 
 
 def promote(
@@ -61,10 +66,11 @@ def promote(
     budget: MemoryBudget,
     global_stores: Mapping[str, Store],
     calls: CallHost,
+    runs: MeasuredRuns,
 ) -> HostedTask:
     """Make the active task with the stores of ``standby``, which then is a standby no longer."""
     program, stores = standby.state_manager.program, standby.state_manager.detach()
-    meters = _meters_of(program, standby.id)
+    meters = _meters_of(program, standby.id, runs)
     try:
         manager = StateManager(standby.id, program, stores, producer, budget)
         task = _task_over(manager, producer, global_stores, meters, calls)
@@ -111,6 +117,7 @@ def _task_over(
             global_stores,
             sender_of=meters.sender_of(producer),
             call_runner=calls.runner(),
+            meter=meters.operators.new_meter(),
         )
     except BaseException:
         state_manager.detach()  # from the budget

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from penstock.actors.task_host.operator_figures import OperatorFigures
 from penstock.actors.task_host.partitioner_check import PartitionerCheck
 from penstock.actors.task_host.state_meters import StateMeters
 from penstock.actors.task_host.time_lag import TimeLag
@@ -52,10 +53,12 @@ class _Consumed:
 
 
 class TaskMeters:
-    """``sources``: the node that reads each topic. ``partitioners``: the check of the topics' keys."""
+    """``sources``: the node that reads each topic. ``partitioners``: the check of the topics' keys. ``operators``: the
+    figures of the operators."""
 
-    def __init__(self, sources: Mapping[str, str], partitioners: PartitionerCheck) -> None:
+    def __init__(self, sources: Mapping[str, str], partitioners: PartitionerCheck, operators: OperatorFigures) -> None:
         self.partitioners = partitioners
+        self.operators = operators
         self.process = ProcessMeter()
         self.punctuate = Meter()
         self.lost_records = 0

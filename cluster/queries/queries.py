@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 from ray.exceptions import RayError, RayTaskError
 from typing_extensions import override
 
+from penstock.actors.flame import Flame, FlameRefused
 from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
 from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.queries.actor_calls import ActorCalls, caller
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
+from penstock.cluster.queries.flames import flame_of
 from penstock.cluster.queries.key_search import row_of_key, rows_of_keys
 from penstock.cluster.queries.key_serdes import KeySerdes, PlacedKey, key_bytes, pickled_key_serdes, unpickled
 from penstock.cluster.queries.operations import Operations
@@ -93,6 +95,10 @@ class StateQueries(Operations, ReadSide):
     async def program_view(self, generation: int | None = None) -> ProgramView | None:
         view: ProgramView | None = await self._coordinator.ask("program_view", generation)
         return view
+
+    @override
+    async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:
+        return await flame_of((await self._refresh()).actors, actor_id, seconds)
 
     @override
     async def stores(self) -> Mapping[str, StoreMetadata]:

@@ -64,6 +64,8 @@ def host_processor(
 class TaskProcessor:
     """A user's processor in its task: the context it sees, and the closure that feeds it."""
 
+    LEADS_TO = ("context",)
+
     def __init__(
         self, spec: Process, wiring: Wiring, context: type[TaskProcessorContext], wanted: type[Any] = Processor
     ) -> None:
@@ -93,6 +95,7 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     """The context of a user's processor in its task. ``call``: the method that took its supplier."""
 
     call = "process"
+    LEADS_TO = ("_forward", "_children")
 
     def __init__(self, wiring: Wiring, stores: Mapping[str, Any]) -> None:
         self.name = wiring.name

@@ -63,6 +63,8 @@ def _sliding_windows(spec: SlidingWindowAggregate, wiring: Wiring) -> StreamEdge
 class _Windows:
     """The windows of one node's store, as a record finds and changes them."""
 
+    LEADS_TO = ("at_once",)
+
     def __init__(self, spec: SlidingWindowAggregate, wiring: Wiring) -> None:
         store = wiring.store
         self.difference = spec.windows.time_difference_ms

@@ -33,6 +33,8 @@ class _TransformerContext(TaskProcessorContext):
 class TaskTransformer:
     """A user's transformer in its task, and the context that it sees."""
 
+    LEADS_TO = ("context",)
+
     def __init__(self, supplier: ValueTransformerWithKeySupplier[Any, Any, Any], wiring: Wiring) -> None:
         self.name = wiring.name
         self.processor: ValueTransformerWithKey[Any, Any, Any] = supplier()

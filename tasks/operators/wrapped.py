@@ -98,6 +98,8 @@ class OperatorAsFixedKeyProcessor(_OperatorProcessor, FixedKeyProcessor[Any, Any
 class _Hosted:
     """The wrapper's processor in its task."""
 
+    LEADS_TO = ("context",)
+
     def __init__(self, spec: Wrapped, wiring: Wiring) -> None:
         self.name = wiring.name
         inner: type[Any] = OperatorAsFixedKeyProcessor if spec.fixed_key else OperatorAsProcessor

@@ -273,6 +273,8 @@ def test_stores_report_what_they_hold_and_rocksdb_what_it_knows(tmp_path: Path) 
     assert stores["num-entries-active-mem-table", "counts"] == 2
     assert stores["cache-misses-total", "counts"] == 2
     assert stores["num-open-iterators", "counts"] == 0
+    for stall in ("write-stall-duration-total", "actual-delayed-write-rate", "is-write-stopped"):
+        assert stores[stall, "counts"] == 0, "RocksDB reports it"
     assert stores["block-cache-capacity", "counts"] > 0
 
 

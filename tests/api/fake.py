@@ -19,6 +19,8 @@ from penstock.cluster.read_side import (
     ApplicationHistory,
     ApplicationState,
     ApplicationStatus,
+    Flame,
+    FlameRefused,
     KeyQuery,
     ProgramView,
     Query,
@@ -134,6 +136,7 @@ class FakeReadSide:
     def __init__(self) -> None:
         self.current = STATUS
         self.failure: Exception | None = None
+        self.flames: dict[str, Flame | FlameRefused] = {}
         self.records = FakeRecordSide(APPLICATION_ID)
         self.programs: dict[int, ProgramView] = {1: program_view(word_count(), 1)}
         self.refused: str | None = None
@@ -188,6 +191,11 @@ class FakeReadSide:
             raise self.failure
         self.asked_times = from_ms, to_ms
         return self.remembered
+
+    async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:
+        if self.failure is not None:
+            raise self.failure
+        return self.flames.get(actor_id)
 
     async def stores(self) -> Mapping[str, StoreMetadata]:
         return {

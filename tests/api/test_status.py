@@ -172,6 +172,7 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
         f"{application}/live",
         f"{application}/topology",
         f"{application}/pause",
+        f"{application}/actors/{{actor}}/flame",
         f"{application}/resume",
         f"{application}/topics",
         f"{application}/topics/{{topic}}/peek",

@@ -13,6 +13,7 @@ import pytest
 
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
 from penstock.state.disk.rocksdb import RocksDBTaskStores
+from penstock.state.disk.rocksdb_properties import stalled_ms
 from penstock.state.key_value.store import KeyValueStoreBuilder
 from tests.waiting import PATIENCE_S
 
@@ -194,3 +195,16 @@ def test_the_number_of_entries_is_known_again_after_a_restart(tmp_path: Path) ->
         stores = opened(tmp_path, "a")
         assert stores.store("a").approximate_num_entries() == 5000
         stores.close()
+
+
+@pytest.mark.parametrize(
+    ("statistics", "ms"),
+    [
+        ("** DB Stats **\nCumulative stall: 01:02:3.250 H:M:S, 0.1 percent\nInterval stall: …", 3_723_250.0),
+        ("Cumulative stall: 00:00:0.000 H:M:S, 0.0 percent", 0.0),
+        ("** DB Stats **", None),
+        (None, None),
+    ],
+)
+def test_write_stalls_are_read_from_the_statistics_of_the_database(statistics: str | None, ms: float | None) -> None:
+    assert stalled_ms(statistics) == ms

@@ -1,0 +1,31 @@
+"""The stacks of a stream actor's process over some seconds, for a flame graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LONGEST_FLAME_S = 10.0
+"""Most seconds for which the stacks of an actor are taken."""
+
+
+@dataclass(frozen=True)
+class Flame:
+    """Folded stacks: each is a number of frames, from the thread's name inwards, and the number of samples that had
+    it. ``sampler``: py-spy, or penstock's own thread. ``seconds``: for so long it looked.
+
+    Stacks beyond the most that are kept are counted together as ``(other stacks)``. ``note``: why not by py-spy, and
+    what that means for the reader; None if by py-spy.
+    """
+
+    stacks: tuple[tuple[tuple[str, ...], int], ...]
+    samples: int
+    seconds: float
+    sampler: str
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class FlameRefused:
+    """The actor takes no stacks now, because it does so for somebody else. ``again_s``: seconds until it has ended."""
+
+    again_s: float

@@ -1,0 +1,114 @@
+"""The stacks of an actor's process: by py-spy, or by a thread of its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from penstock.actors.flame import Flame, FlameRefused
+from penstock.actors.process import flames
+from penstock.actors.process.flames import OTHER, Flames, Stacks, by_py_spy, folded, parsed
+
+
+def frame_of(depth: int) -> FrameType:
+    """Returns a frame that lies ``depth`` calls below this one."""
+    return frame_of(depth - 1) if depth else sys._getframe()
+
+
+def test_a_stack_begins_with_the_thread_and_ends_with_the_innermost_frame() -> None:
+    stack = folded("stream-loop", frame_of(1))
+    assert stack[0] == "stream-loop"
+    assert [each.split(" ")[0] for each in stack[-3:]] == [
+        "test_a_stack_begins_with_the_thread_and_ends_with_the_innermost_frame", "frame_of", "frame_of",
+    ]  # fmt: skip
+    assert "(tests/actors/test_flames.py:" in stack[-1]
+
+
+def test_of_a_deep_stack_the_innermost_frames_are_kept() -> None:
+    stack = folded("a", frame_of(300))
+    assert len(stack) == 101
+    assert all(each.startswith("frame_of") for each in stack[1:])
+
+
+def test_only_so_many_different_stacks_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flames, "_MOST_STACKS", 2)
+    counted = Stacks()
+    for stack in (("a",), ("b",), ("a",), ("c",), ("d",)):
+        counted.add(stack)
+    assert counted.most_common() == ((("a",), 2), (OTHER, 2), (("b",), 1))
+    assert counted.samples == 5
+
+
+def test_without_py_spy_a_thread_looks_and_the_answer_tells_what_that_means() -> None:
+    looked: list[float] = []
+    frames = {1: frame_of(1), threading.get_ident(): sys._getframe()}
+    taken = Flames(looks=lambda: frames, py_spy=lambda: None, sleep=looked.append).take(0.5)
+    assert isinstance(taken, Flame)
+    assert looked == [0.01] * 50
+    ((stack, count),) = taken.stacks
+    assert (count, taken.samples, taken.sampler) == (50, 50, "penstock"), "its own thread is not counted"
+    assert stack[0] == "thread"
+    assert taken.note is not None
+    assert "py-spy is not installed" in taken.note
+
+
+def test_a_second_request_is_refused_and_the_next_one_is_not() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def sleep(seconds: float) -> None:
+        entered.set()
+        assert leave.wait(30)
+
+    taking, taken = Flames(py_spy=lambda: None, sleep=sleep), []
+    thread = threading.Thread(target=lambda: taken.append(taking.take(0.01)))
+    thread.start()
+    assert entered.wait(30)
+    refused = taking.take(5.0)
+    assert isinstance(refused, FlameRefused)
+    assert refused.again_s <= 0.01
+    leave.set()
+    thread.join(30)
+    assert isinstance(taken[0], Flame)
+    assert isinstance(taking.take(0.01), Flame)
+
+
+def test_it_looks_ten_seconds_at_most() -> None:
+    looked: list[float] = []
+    Flames(looks=dict, py_spy=lambda: None, sleep=looked.append).take(1e9)
+    assert len(looked) == 1000
+
+
+def program(folder: Path, script: str) -> str:
+    path = folder / "py-spy"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_py_spys_folded_lines_become_stacks(tmp_path: Path) -> None:
+    lines = "py-spy> Sampling process\\nThread 1 (MainThread);run (a.py:3);f (b.py:4) 12\\nthread (2);g (c.py:5) 3\\n"
+    taken = by_py_spy(program(tmp_path, f"printf '{lines}'"), 1.0)
+    assert taken.stacks == (
+        (("Thread 1 (MainThread)", "run (a.py:3)", "f (b.py:4)"), 12), (("thread (2)", "g (c.py:5)"), 3),
+    )  # fmt: skip
+    assert (taken.samples, taken.sampler, taken.note) == (15, "py-spy", None)
+
+
+@pytest.mark.parametrize("script", ["echo 'Permission Denied: maybe as root' >&2; exit 1", "exit 3"])
+def test_if_py_spy_may_not_look_the_thread_does(tmp_path: Path, script: str) -> None:
+    taking = Flames(looks=dict, py_spy=lambda: program(tmp_path, script), sleep=lambda seconds: None)
+    taken = taking.take(0.1)
+    assert isinstance(taken, Flame)
+    assert taken.sampler == "penstock"
+    assert taken.note is not None
+    assert taken.note.startswith("py-spy cannot look at the process (")
+
+
+def test_lines_without_a_count_are_no_stacks() -> None:
+    wanted: Any = [(("a", "b"), 2)]
+    assert list(parsed(["", "a;b", "a;b x", "Wrote 12", "a;b 2"])) == wanted
