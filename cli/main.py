@@ -25,6 +25,7 @@ from penstock.cli import (
     drain_node,
     explain,
     ingest,
+    moves,
     new,
     plan,
     query,
@@ -63,6 +64,7 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     schema.register,
     deploy.register,
     scale.register,
+    moves.register,
     drain_node.register,
 )
 

@@ -29,7 +29,10 @@ class TaskId(NamedTuple):
     def parse(cls, text: str) -> TaskId:
         """Returns the id that ``str`` has written as ``text``. Raises ValueError for any other text."""
         subtopology, _, partition = text.partition("_")
-        found = cls(int(subtopology), int(partition))
+        try:
+            found = cls(int(subtopology), int(partition))
+        except ValueError:
+            found = cls(-1, -1)
         if str(found) != text or min(found) < 0:  # int() also reads signs, blanks and 1_000
             raise ValueError(f"not a task id, such as 0_1: {text!r}")
         return found

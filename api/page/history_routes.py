@@ -73,7 +73,7 @@ class HistoryBody(_Body):
     """The last hour, as far as it was asked for. It is lost when the coordinator restarts."""
 
     step_ms: int = Field(
-        description="Milliseconds between two samples: 5,000, and more with more than 500 tasks or so."
+        description="Milliseconds between two samples: 5,000, and more with more than 450 tasks or so."
     )
     from_ms: int | None = Field(description="Time of the first value of each series. Null without samples.")
     began_ms: int = Field(description="Time at which the history began.")

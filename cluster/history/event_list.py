@@ -11,7 +11,7 @@ from itertools import chain
 from penstock.cluster.application_history import EventKind, HistoryEvent
 
 MOST_EVENTS = 1000
-MOST_BYTES = 230_000
+MOST_BYTES = 200_000
 LONGEST_SENTENCE = 400
 REPEATED_WITHIN_MS = 60_000
 """An event that is equal to one in this time before it is counted there."""

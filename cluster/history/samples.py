@@ -6,10 +6,11 @@ import math
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from penstock.cluster.application_history import BUSY_UNKNOWN, FINEST_STEP_MS, HOUR_MS, Sample
-from penstock.common.ids import TaskId
 
+T = TypeVar("T")
 SAMPLES_BYTES = 4_400_000
 """Most bytes that all samples together may need."""
 _BYTES_PER_TASK = 4 + 4 + 1 + 2
@@ -20,11 +21,13 @@ MOST_TASK_LISTS = 3
 """Most different lists of tasks. A topic rarely gets partitions, and each list takes as much as many samples."""
 
 
-def step_for(tasks: int) -> int:
-    """Returns the finest step, in ms, at which an hour of samples of this many tasks fits into the budget."""
+def step_for(tasks: int, actors: int) -> int:
+    """Returns the finest step, in ms, at which an hour of samples of this many tasks and actors fits into the budget,
+    even if each sample has a list of actors of its own, as when they fail again and again."""
     step_ms = FINEST_STEP_MS
-    room = SAMPLES_BYTES - (MOST_TASK_LISTS * 8 + _BYTES_PER_ID) * tasks
-    while HOUR_MS // step_ms * (tasks * _BYTES_PER_TASK + _BYTES_PER_SAMPLE) > room and step_ms < HOUR_MS:
+    room = SAMPLES_BYTES - (MOST_TASK_LISTS * 8 + _BYTES_PER_ID) * tasks - _BYTES_PER_ID * actors
+    each = tasks * _BYTES_PER_TASK + 8 * actors + _BYTES_PER_SAMPLE
+    while HOUR_MS // step_ms * each > room and step_ms < HOUR_MS:
         step_ms *= 2
     return step_ms
 
@@ -46,7 +49,7 @@ class Samples:
         while self._kept and self._slot(self._kept[-1]) >= self._slot(sample):
             self._kept.pop()
         self._kept.append(self._sharing(sample))
-        while self.step_ms < step_for(len(sample.tasks)):
+        while self.step_ms < step_for(len(sample.tasks), len(sample.actors)):
             self._coarsen()
         oldest = self._slot(sample) - HOUR_MS // self.step_ms
         while self._slot(self._kept[0]) <= oldest or len({id(it.tasks) for it in self._kept}) > MOST_TASK_LISTS:
@@ -62,8 +65,7 @@ class Samples:
     def _sharing(self, sample: Sample) -> Sample:
         """Returns the sample with the lists of names of an earlier one, if they are equal."""
         before = self._kept[-1] if self._kept else sample
-        tasks = before.tasks if before.tasks == sample.tasks else _with_ids_of(before.tasks, sample.tasks)
-        actors = before.actors if before.actors == sample.actors else sample.actors
+        tasks, actors = _shared(before.tasks, sample.tasks), _shared(before.actors, sample.actors)
         columns = sample.records_per_s, sample.behind_s, sample.busy, sample.actor
         return Sample(sample.at_ms, sample.totals, tasks, actors, *columns)
 
@@ -77,9 +79,12 @@ class Samples:
         self._kept = kept
 
 
-def _with_ids_of(before: tuple[TaskId, ...], tasks: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
-    known = {task: task for task in before}
-    return tuple(known.get(task, task) for task in tasks)
+def _shared(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
+    """Returns ``now`` with the objects of ``before``; ``before`` itself if they are equal."""
+    if before == now:
+        return before
+    known = {each: each for each in before}
+    return tuple(known.get(each, each) for each in now)
 
 
 def merged(one: Sample, later: Sample) -> Sample:

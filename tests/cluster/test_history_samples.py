@@ -136,7 +136,7 @@ def test_with_more_tasks_the_step_becomes_coarser_and_what_is_there_is_merged() 
     samples = Samples()
     for slot, rate in enumerate([10.0, 20.0, 30.0, 40.0]):
         samples.add(sample(slot * FINEST_STEP_MS, rate=rate))
-    assert step_for(2000) == samples.step_ms * 4
+    assert step_for(2000, 16) == samples.step_ms * 4
     samples.add(sample(4 * FINEST_STEP_MS, 2000))
     assert samples.step_ms == 4 * FINEST_STEP_MS
     first, second = samples.between(0, HOUR_MS)
@@ -157,21 +157,26 @@ def test_a_merged_sample_keeps_what_is_known_of_either() -> None:
     assert totals(found).dead_letters == 0
 
 
-@pytest.mark.parametrize(("count", "step_ms"), [(200, 5000), (2000, 20_000)])
-def test_an_hour_of_samples_with_full_lists_of_events_fits_into_five_megabytes(count: int, step_ms: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "actors", "step_ms"), [(200, 16, 5000), (200, 200, 5000), (2000, 16, 20_000), (2000, 500, 40_000)]
+)
+def test_an_hour_of_samples_with_full_lists_of_events_fits_into_five_megabytes(
+    count: int, actors: int, step_ms: int
+) -> None:
     samples, events = Samples(), EventList()
-    names = tuple(f"stream/{number}" for number in range(16))
-    one = replace(sample(0, count), actors=names)
+    one = sample(0, count)
     for at_ms in range(0, 2 * HOUR_MS, FINEST_STEP_MS):
         if samples.is_due(at_ms):
-            # Its names, ids and arrays are its own, as if it had come from another process.
-            samples.add(replace(pickle.loads(pickle.dumps(one)), at_ms=at_ms))
+            # Its names, ids and arrays are its own, as if it had come from another process; an actor has failed again.
+            numbers = [*range(actors), actors + at_ms // FINEST_STEP_MS]
+            names = tuple(f"stream/{number}" for number in numbers)
+            samples.add(replace(pickle.loads(pickle.dumps(one)), at_ms=at_ms, actors=names))
     for number in range(3000):
         for kind in (EventKind.LOG, EventKind.MOVE):
             text = f"{number}: " + "é" * (number % 600)
             events.add(HistoryEvent(number, kind, EventLevel.INFO, text, f"stream/{number}", TaskId(1, 1), text))
     used = bytes_of(samples, events)
-    print(f"{count} tasks: {used:,} bytes")
+    print(f"{count} tasks, {actors} actors: {used:,} bytes")
     assert samples.step_ms == step_ms
     assert len(samples.between(0, 2 * HOUR_MS)) == HOUR_MS // step_ms
     assert 1_500_000 < used < 5_000_000
