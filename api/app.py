@@ -25,7 +25,15 @@ from penstock.api.asking import (
     json_response,
 )
 from penstock.api.limits import Bodies, Places, Rate
-from penstock.api.page import history_routes, life_routes, live_routes, page_routes, peek_routes, topology_routes
+from penstock.api.page import (
+    dead_letter_routes,
+    history_routes,
+    life_routes,
+    live_routes,
+    page_routes,
+    peek_routes,
+    topology_routes,
+)
 from penstock.api.page.live_feed import LiveFeed
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
@@ -58,8 +66,8 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
     page_routes.add_to(app)
     feed = app.state.live = LiveFeed(queries)
     live_routes.add_to(app, queries, feed)
-    for add_to in (topology_routes.add_to, peek_routes.add_to, life_routes.add_to, history_routes.add_to):
-        add_to(app, queries)
+    for page in (topology_routes, peek_routes, life_routes, dead_letter_routes, history_routes):
+        page.add_to(app, queries)
     guard.describe(app, bool(settings.tokens))
     return app
 
