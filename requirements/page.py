@@ -31,6 +31,7 @@ DOCUMENTS = (
     "TopicsBody",
     "PeekBody",
     "TopologyBody",
+    "HistoryBody",
 )
 LOCK = PAGE / "package-lock.json"
 MODULES = PAGE / "node_modules"
