@@ -163,7 +163,7 @@ export interface components {
         HistoryBody: {
             /**
              * Step Ms
-             * @description Milliseconds between two samples: 5,000, and more with more than 500 tasks or so.
+             * @description Milliseconds between two samples: 5,000, and more with more than 450 tasks or so.
              */
             step_ms: number;
             /**
