@@ -32,6 +32,7 @@ DOCUMENTS = (
     "PeekBody",
     "TopologyBody",
     "HistoryBody",
+    "KeyRecordsBody",
 )
 LOCK = PAGE / "package-lock.json"
 MODULES = PAGE / "node_modules"

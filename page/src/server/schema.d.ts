@@ -181,6 +181,48 @@ export interface components {
             events: components["schemas"]["EventBody"][];
         };
         /**
+         * KeyRecordsBody
+         * @description The records of a key in a topic, of each partition the newest first.
+         */
+        KeyRecordsBody: {
+            /** Store */
+            store: string;
+            /** Topic */
+            topic: string;
+            /**
+             * Use
+             * @description The use of the topic in the application.
+             */
+            use: string;
+            /**
+             * Committed Only
+             * @description True if records of open and aborted transactions are left out.
+             */
+            committed_only: boolean;
+            /**
+             * Compacted
+             * @description True: the topic is compacted, so older records of the key may be gone. Null: not known.
+             */
+            compacted: boolean | null;
+            /** Records */
+            records: components["schemas"]["VersionOfKeyBody"][];
+            /**
+             * Looked
+             * @description If ``begin`` is not 0, retention has deleted older records, or ``from_ms`` left them out.
+             */
+            looked: components["schemas"]["LookedBody"][];
+            /**
+             * Cursor
+             * @description Continues where this answer ends. Null if nothing is left.
+             */
+            cursor: string | null;
+            /**
+             * Stopped
+             * @description The limit that ended the read before ``limit`` records were found. Null if there was none.
+             */
+            stopped: string | null;
+        };
+        /**
          * LaneBody
          * @description A sub-topology in the picture.
          */
@@ -953,6 +995,36 @@ export interface components {
             valid_to: number | null;
         };
         /**
+         * VersionOfKeyBody
+         * @description A record of a key. Of a changelog: what the key became then; a null value deletes it.
+         */
+        VersionOfKeyBody: {
+            /** Partition */
+            partition: number;
+            /** Offset */
+            offset: number;
+            /**
+             * Timestamp
+             * @description In ms since 1970.
+             */
+            timestamp: number;
+            key: components["schemas"]["ShownBody"] | null;
+            /** @description Null for a null value, which deletes the key in a table. */
+            value: components["schemas"]["ShownBody"] | null;
+            /**
+             * Headers
+             * @description The first 50.
+             */
+            headers: components["schemas"]["HeaderBody"][];
+            /**
+             * Header Count
+             * @description The number of all headers.
+             */
+            header_count: number;
+            /** @description The window, in the changelog of a window or session store. */
+            window: components["schemas"]["WindowOfKeyBody"] | null;
+        };
+        /**
          * VersionsBody
          * @description A page of versions.
          */
@@ -1005,6 +1077,16 @@ export interface components {
              * @description The end in ISO 8601. Null after the year 9999.
              */
             end_time: string | null;
+        };
+        /**
+         * WindowOfKeyBody
+         * @description The window of a windowed key, in ms since 1970.
+         */
+        WindowOfKeyBody: {
+            /** Start */
+            start: number;
+            /** End */
+            end: number;
         };
         /**
          * WindowedBody
