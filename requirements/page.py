@@ -31,6 +31,8 @@ DOCUMENTS = (
     "TopicsBody",
     "PeekBody",
     "TopologyBody",
+    "HistoryBody",
+    "KeyRecordsBody",
 )
 LOCK = PAGE / "package-lock.json"
 MODULES = PAGE / "node_modules"

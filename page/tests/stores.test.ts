@@ -48,6 +48,8 @@ describe("values", () => {
   it("are shown as JSON, as text, or as bytes", () => {
     expect(written("a\nb", "json")).toBe('"a\\nb"');
     expect(written("a\nb", "text")).toBe("a\nb");
+    expect(written({ a: [1, 2] }, "json")).toBe('{ "a": [ 1, 2 ] }');
+    expect(written({ a: "x".repeat(99) }, "json")).toBe(`{\n  "a": "${"x".repeat(99)}"\n}`);
     expect(written("AAEC/w==", "bytes")).toBe("00 01 02 ff");
     expect(written(btoa("x".repeat(17)), "bytes")).toBe(`${Array(16).fill("78").join(" ")}\n78`);
     expect(written("no base64!", "bytes")).toBeNull();

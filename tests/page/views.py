@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Locator, Page, expect
 
-VIEWS = ("overview", "topology", "tasks", "stores", "records", "slow", "rollout")
+VIEWS = ("overview", "topology", "tasks", "stores", "time", "records", "slow", "rollout")
 THEMES = ("light", "dark")
 
 

@@ -2,6 +2,8 @@
 
 export type Form = "json" | "text" | "bytes";
 
+const LONGEST_LINE = 100;
+
 type Reviver = (key: string, value: unknown, context?: { source?: string }) => unknown;
 type WithRaw = { rawJSON?: (text: string) => unknown };
 
@@ -18,10 +20,19 @@ export function parsed(text: string): unknown {
 /** Returns a value as a text: as JSON, as the text that it is, or as the bytes whose base64 it is. Null if it has no such
  * form. */
 export function written(value: unknown, form: Form): string | null {
-  if (form === "json") return JSON.stringify(value, null, 2) ?? "null";
+  if (form === "json") return json(value);
   if (form === "text") return typeof value === "string" ? value : (JSON.stringify(value) ?? "null");
   const bytes = typeof value === "string" ? bytesOf(value) : null;
   return bytes === null ? null : hex(bytes);
+}
+
+/** Returns JSON in one line if it is short, else in several. */
+function json(value: unknown): string {
+  const lines = JSON.stringify(value, null, 2) ?? "null";
+  if (lines.length > 4 * LONGEST_LINE) return lines;
+  // The line ends within texts are escaped, so these are between the parts.
+  const line = lines.replace(/\n */g, " ");
+  return line.length <= LONGEST_LINE ? line : lines;
 }
 
 /** Returns the bytes of a text in base64; null if it is none. */

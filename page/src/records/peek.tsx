@@ -77,9 +77,12 @@ function Summary({ found }: { found: PeekBody }) {
   );
 }
 
-function RecordTable({ records }: { records: PeekBody["records"] }) {
+type ShownRecord = Schemas["RecordBody"] & Partial<Pick<Schemas["VersionOfKeyBody"], "window">>;
+
+/** Records of a topic, one a row. */
+export function RecordTable({ records }: { records: readonly ShownRecord[] }) {
   return (
-    <Table caption="The newest records" columns={COLUMNS}>
+    <Table caption="Records of the topic" columns={COLUMNS}>
       {records.length === 0 ? (
         <tr>
           <td colSpan={COLUMNS.length} class="quiet">
@@ -96,6 +99,11 @@ function RecordTable({ records }: { records: PeekBody["records"] }) {
           <td>{utc(record.timestamp)}</td>
           <td class="stored">
             <ShownContent shown={record.key} />
+            {record.window ? (
+              <span class="quiet">
+                {utc(record.window.start)} – {utc(record.window.end)}
+              </span>
+            ) : null}
           </td>
           <td class="stored">
             <ShownContent shown={record.value} />

@@ -8,6 +8,33 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * ApplicationSeries
+         * @description The figures of all tasks together.
+         */
+        ApplicationSeries: {
+            /** Records Per S */
+            records_per_s: (number | null)[];
+            /** Lag */
+            lag: (number | null)[];
+            /**
+             * Behind S
+             * @description That of the task that is furthest behind.
+             */
+            behind_s: (number | null)[];
+            /** Commits Per S */
+            commits_per_s: (number | null)[];
+            /**
+             * Restoring
+             * @description Number of tasks that restore.
+             */
+            restoring: (number | null)[];
+            /**
+             * Dead Letters
+             * @description Number of dead letters in the step.
+             */
+            dead_letters: (number | null)[];
+        };
+        /**
          * BoxBody
          * @description An operator, a store or a topic in the picture. Positions and sizes are in pixels.
          */
@@ -71,6 +98,42 @@ export interface components {
             entries: components["schemas"]["RowBody"][];
         };
         /**
+         * EventBody
+         * @description An event, or some equal ones.
+         */
+        EventBody: {
+            /** At Ms */
+            at_ms: number;
+            /**
+             * Until Ms
+             * @description Time of the last of them.
+             */
+            until_ms: number;
+            /** Times */
+            times: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "state" | "group" | "move" | "restore" | "actor" | "rollout" | "pause" | "scale" | "log";
+            /**
+             * Level
+             * @enum {string}
+             */
+            level: "info" | "warning" | "error";
+            /** Actor Id */
+            actor_id: string | null;
+            /** Task Id */
+            task_id: string | null;
+            /** Sentence */
+            sentence: string;
+            /**
+             * Page
+             * @description The section of ``docs/`` that explains a line of the log. Null if none does.
+             */
+            page: string | null;
+        };
+        /**
          * FunctionBody
          * @description A function of the program, where the coordinator has read it.
          */
@@ -92,6 +155,72 @@ export interface components {
             /** Name */
             name: string;
             value: components["schemas"]["ShownBody"] | null;
+        };
+        /**
+         * HistoryBody
+         * @description The last hour, as far as it was asked for. It is lost when the coordinator restarts.
+         */
+        HistoryBody: {
+            /**
+             * Step Ms
+             * @description Milliseconds between two samples: 5,000, and more with more than 450 tasks or so.
+             */
+            step_ms: number;
+            /**
+             * From Ms
+             * @description Time of the first value of each series. Null without samples.
+             */
+            from_ms: number | null;
+            /**
+             * Began Ms
+             * @description Time at which the history began.
+             */
+            began_ms: number;
+            samples: components["schemas"]["SamplesBody"];
+            /** Events */
+            events: components["schemas"]["EventBody"][];
+        };
+        /**
+         * KeyRecordsBody
+         * @description The records of a key in a topic, of each partition the newest first.
+         */
+        KeyRecordsBody: {
+            /** Store */
+            store: string;
+            /** Topic */
+            topic: string;
+            /**
+             * Use
+             * @description The use of the topic in the application.
+             */
+            use: string;
+            /**
+             * Committed Only
+             * @description True if records of open and aborted transactions are left out.
+             */
+            committed_only: boolean;
+            /**
+             * Compacted
+             * @description True: the topic is compacted, so older records of the key may be gone. Null: not known.
+             */
+            compacted: boolean | null;
+            /** Records */
+            records: components["schemas"]["VersionOfKeyBody"][];
+            /**
+             * Looked
+             * @description If ``begin`` is not 0, retention has deleted older records, or ``from_ms`` left them out.
+             */
+            looked: components["schemas"]["LookedBody"][];
+            /**
+             * Cursor
+             * @description Continues where this answer ends. Null if nothing is left.
+             */
+            cursor: string | null;
+            /**
+             * Stopped
+             * @description The limit that ended the read before ``limit`` records were found. Null if there was none.
+             */
+            stopped: string | null;
         };
         /**
          * LaneBody
@@ -708,6 +837,19 @@ export interface components {
             problem?: string | null;
         };
         /**
+         * SamplesBody
+         * @description Series of equal length. A step without a sample, and a figure that was not known, is null.
+         */
+        SamplesBody: {
+            application: components["schemas"]["ApplicationSeries"];
+            /** Actors */
+            actors: string[];
+            /** Tasks */
+            tasks: {
+                [key: string]: components["schemas"]["TaskSeries"];
+            };
+        };
+        /**
          * ShownBody
          * @description A key, a value, or the value of a header.
          */
@@ -772,6 +914,26 @@ export interface components {
             stores: components["schemas"]["StoreBody"][];
         };
         /**
+         * TaskSeries
+         * @description The figures of one task.
+         */
+        TaskSeries: {
+            /** Records Per S */
+            records_per_s: (number | null)[];
+            /** Behind S */
+            behind_s: (number | null)[];
+            /**
+             * Busy
+             * @description Share of its actor's time, from 0 to 1.
+             */
+            busy: (number | null)[];
+            /**
+             * Actor
+             * @description Index of its actor in ``actors``; null without one.
+             */
+            actor: (number | null)[];
+        };
+        /**
          * TopicBody
          * @description A topic of the application.
          */
@@ -833,6 +995,36 @@ export interface components {
             valid_to: number | null;
         };
         /**
+         * VersionOfKeyBody
+         * @description A record of a key. Of a changelog: what the key became then; a null value deletes it.
+         */
+        VersionOfKeyBody: {
+            /** Partition */
+            partition: number;
+            /** Offset */
+            offset: number;
+            /**
+             * Timestamp
+             * @description In ms since 1970.
+             */
+            timestamp: number;
+            key: components["schemas"]["ShownBody"] | null;
+            /** @description Null for a null value, which deletes the key in a table. */
+            value: components["schemas"]["ShownBody"] | null;
+            /**
+             * Headers
+             * @description The first 50.
+             */
+            headers: components["schemas"]["HeaderBody"][];
+            /**
+             * Header Count
+             * @description The number of all headers.
+             */
+            header_count: number;
+            /** @description The window, in the changelog of a window or session store. */
+            window: components["schemas"]["WindowOfKeyBody"] | null;
+        };
+        /**
          * VersionsBody
          * @description A page of versions.
          */
@@ -885,6 +1077,16 @@ export interface components {
              * @description The end in ISO 8601. Null after the year 9999.
              */
             end_time: string | null;
+        };
+        /**
+         * WindowOfKeyBody
+         * @description The window of a windowed key, in ms since 1970.
+         */
+        WindowOfKeyBody: {
+            /** Start */
+            start: number;
+            /** End */
+            end: number;
         };
         /**
          * WindowedBody

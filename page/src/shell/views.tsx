@@ -5,6 +5,7 @@ import { Rollout } from "../rollout/rollout";
 import { Slow } from "../slow/slow";
 import { Stores } from "../stores/stores";
 import { Tasks } from "../tasks/tasks";
+import { Time } from "../time/time";
 import { Topology } from "../topology/topology";
 import type { Session } from "./session";
 
@@ -26,6 +27,7 @@ export const VIEWS: readonly [View, ...View[]] = [
   { name: "topology", title: "Topology", component: Topology },
   { name: "tasks", title: "Tasks", component: Tasks },
   { name: "stores", title: "Stores", component: Stores },
+  { name: "time", title: "Time", component: Time },
   { name: "records", title: "Records", component: Records },
   { name: "slow", title: "Why slow", component: Slow },
   { name: "rollout", title: "Roll-out", component: Rollout },

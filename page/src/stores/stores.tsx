@@ -7,6 +7,7 @@ import type { components } from "../server/schema";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
 import type { ViewProperties } from "../shell/views";
+import { KeyLife } from "./key_life";
 import { StoreQuery } from "./store_query";
 
 /** A store as `GET …/stores` lists it. */
@@ -48,7 +49,12 @@ export function Stores({ session, subject }: ViewProperties) {
           The application has no store <Foreign text={visible(subject, 80)} />.
         </p>
       ) : null}
-      {chosen === undefined ? null : <StoreQuery key={chosen.name} session={session} store={chosen} />}
+      {chosen === undefined ? null : (
+        <div key={chosen.name}>
+          <StoreQuery session={session} store={chosen} />
+          <KeyLife session={session} store={chosen.name} />
+        </div>
+      )}
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { useComputed, useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { counted, isKnown, seconds } from "../common/numbers";
 import { visible } from "../common/text";
 import type { LiveDocument } from "../server/live_document";
@@ -25,7 +25,8 @@ export function TopologyPicture({ topology, document, selected, begin }: Propert
   const stage = useRef<Stage | null>(null);
   const reached = useSignal(picture.boxes[0]?.id ?? "");
   const rates = useMemo(() => ratesOfLines(picture), [picture]);
-  useEffect(() => {
+  // Before the browser draws: an effect would come after the first frame.
+  useLayoutEffect(() => {
     if (svg.current === null || content.current === null) return;
     const made = new Stage(svg.current, content.current, picture);
     stage.current = made;

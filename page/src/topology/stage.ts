@@ -29,7 +29,9 @@ export class Stage {
     svg.addEventListener("wheel", this.wheel, { signal, passive: false });
     svg.addEventListener("keydown", this.key, { signal });
     this.observer.observe(svg);
-    this.show(begun(this.picture, this.size()));
+    // At once, so that the picture is never drawn at another place first.
+    this.camera = begun(this.picture, this.size());
+    this.draw();
   }
 
   /** Ends all listening. */
@@ -53,7 +55,8 @@ export class Stage {
 
   /** Shows a part of the picture in the middle, large enough to be read. */
   approach(at: { x: number; y: number } & Size): void {
-    this.change(centred(this.camera, at, this.size()));
+    this.camera = centred(this.camera, at, this.size());
+    this.draw();
   }
 
   /** Moves the picture so that a part of it is seen. */
@@ -128,9 +131,13 @@ export class Stage {
     if (this.frame !== 0) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
-      const { x, y, scale } = this.camera;
-      this.content.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${scale.toFixed(4)})`);
+      this.draw();
     });
+  }
+
+  private draw(): void {
+    const { x, y, scale } = this.camera;
+    this.content.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${scale.toFixed(4)})`);
   }
 
   private size(): Size {

@@ -1,0 +1,108 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { Problem } from "../common/dialog";
+import { visible } from "../common/text";
+import { parsed } from "../common/values";
+import { RecordTable } from "../records/peek";
+import type { components } from "../server/schema";
+import type { Session } from "../shell/session";
+import { hasAddress } from "./queries";
+
+type KeyRecords = components["schemas"]["KeyRecordsBody"];
+type From = "life" | "inputs";
+
+/** A key's life: what the store's changelog still has of it, or the input records with this key. */
+export function KeyLife({ session, store }: { session: Session; store: string }) {
+  const key = useSignal("");
+  const from = useSignal<From>("life");
+  const found = useSignal<KeyRecords | null>(null);
+  const problem = useSignal<unknown>(null);
+  const busy = useSignal(false);
+  const open = useRef<AbortController | null>(null);
+  const asked = useRef("");
+  useEffect(() => () => open.current?.abort(), []);
+
+  async function ask(cursor: string | null) {
+    open.current?.abort();
+    const mine = new AbortController();
+    open.current = mine;
+    busy.value = true;
+    problem.value = null;
+    const before = cursor === null ? [] : (found.peek()?.records ?? []);
+    try {
+      const path = cursor === null ? asked.current : `${asked.current}?cursor=${encodeURIComponent(cursor)}`;
+      const next = parsed(await session.client.text(path, mine.signal)) as KeyRecords;
+      found.value = { ...next, records: [...before, ...next.records] };
+    } catch (error) {
+      if (!mine.signal.aborted) problem.value = error;
+    } finally {
+      if (open.current === mine) busy.value = false;
+    }
+  }
+
+  return (
+    <>
+      <h3>A key's life</h3>
+      <form
+        class="bar"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!hasAddress(key.value)) return;
+          found.value = null;
+          const [name, of] = [encodeURIComponent(store), encodeURIComponent(key.value.toWellFormed())];
+          asked.current = `${session.path.peek()}stores/${name}/${from.value}/${of}`;
+          void ask(null);
+        }}
+      >
+        <label>
+          Key of the records
+          <input
+            value={key.value}
+            spellcheck={false}
+            autocomplete="off"
+            onInput={(event) => {
+              key.value = event.currentTarget.value;
+            }}
+          />
+        </label>
+        <label>
+          Records of
+          <select
+            value={from.value}
+            onChange={(event) => {
+              from.value = event.currentTarget.value as From;
+            }}
+          >
+            <option value="life">the changelog: its versions</option>
+            <option value="inputs">the input that places the key</option>
+          </select>
+        </label>
+        <button type="submit" disabled={busy.value || !hasAddress(key.value)}>
+          {busy.value ? "Reading …" : "Read"}
+        </button>
+      </form>
+      <div aria-live="polite">{problem.value === null ? null : <Problem error={problem.value} />}</div>
+      {found.value === null ? null : <Found found={found.value} onMore={ask} />}
+    </>
+  );
+}
+
+function Found({ found, onMore }: { found: KeyRecords; onMore: (cursor: string) => void }) {
+  const { cursor } = found;
+  return (
+    <>
+      <p class="quiet">
+        Of {visible(found.topic)}, the newest first
+        {found.compacted === true ? "; the topic is compacted, so older records may be gone" : ""}
+        {found.committed_only ? "; of committed transactions only" : ""}
+        {found.stopped === null ? "" : `; the read ended early: ${visible(found.stopped)}`}.
+      </p>
+      <RecordTable records={found.records} />
+      {cursor === null ? null : (
+        <button type="button" onClick={() => onMore(cursor)}>
+          Older records
+        </button>
+      )}
+    </>
+  );
+}
