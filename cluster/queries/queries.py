@@ -33,6 +33,7 @@ from penstock.cluster.read_side import (
     ProgramView,
     Reading,
     ReadSide,
+    RolloutView,
     StoreEntries,
     state_error,
     unknown_store,
@@ -108,6 +109,11 @@ class StateQueries(Operations, ReadSide):
     @override
     async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:
         return await flame_of((await self._refresh()).actors, actor_id, seconds)
+
+    @override
+    async def rollout_view(self) -> RolloutView:
+        view: RolloutView = await self._coordinator.ask("rollout_view")
+        return view
 
     @override
     async def stores(self) -> Mapping[str, StoreMetadata]:
