@@ -16,6 +16,7 @@ from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.spec import ApplicationSpec
 from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.api.app import create_app
+from penstock.cluster.application_history import ApplicationHistory
 from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.dead_letters.shown_letters import LetterSource
@@ -98,6 +99,8 @@ class LocalApplication:
         self.pause = _Remote(self._pause)
         self.program_view = _Remote(self._program_view)
         self.rollout_view = _Remote(lambda: RolloutView(NEVER, {1: "fingerprint"}, None))
+        self.set_stream_actors = self.move_task = self.restart_actor = _Remote(lambda *_: None)
+        self.history = _Remote(lambda *_: ApplicationHistory(0))
 
     def _metadata(self) -> ApplicationMetadata:
         stores, placement = {}, dict(self.placement)
