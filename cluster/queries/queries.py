@@ -30,10 +30,8 @@ from penstock.cluster.queries.stale_answers import Ask, first_answer
 from penstock.cluster.queries.store_metadata import KeyQueryMetadata, StreamsMetadata, actors_with, place_of
 from penstock.cluster.read_side import (
     LONGEST_WAIT_S,
-    ProgramView,
     Reading,
     ReadSide,
-    RolloutView,
     StoreEntries,
     state_error,
     unknown_store,
@@ -102,18 +100,8 @@ class StateQueries(Operations, ReadSide):
         return status
 
     @override
-    async def program_view(self, generation: int | None = None) -> ProgramView | None:
-        view: ProgramView | None = await self._coordinator.ask("program_view", generation)
-        return view
-
-    @override
     async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:
         return await flame_of((await self._refresh()).actors, actor_id, seconds)
-
-    @override
-    async def rollout_view(self) -> RolloutView:
-        view: RolloutView = await self._coordinator.ask("rollout_view")
-        return view
 
     @override
     async def stores(self) -> Mapping[str, StoreMetadata]:
