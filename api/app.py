@@ -23,6 +23,7 @@ from penstock.api.asking import (
     Route,
     check,
     json_response,
+    shown_response,
 )
 from penstock.api.limits import Bodies, Places, Rate
 from penstock.api.page import (
@@ -196,7 +197,7 @@ def _application(app: FastAPI, queries: ReadSide) -> None:
     async def application(app: App) -> Response:
         """State, tasks, placement and lag."""
         check(queries, app)
-        return json_response(application_body(await queries.status()))
+        return shown_response(application_body(await queries.status()))
 
     @app.get(APPLICATION + "/stores", tags=["stores"], response_model=schemas.StoresBody, responses=responses)
     async def stores(app: App) -> Response:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.api.encoding import members, page_json, to_json
+from penstock.api.encoding import members, page_json, shown_json, to_json
 from penstock.api.guard import HEALTH
 from penstock.api.limits import RANGES, Bodies, Body, Places, Rate, one_more_range
 from penstock.api.problems import ProblemError, documented, invalid_request
@@ -240,6 +240,11 @@ def refuse_unknown(request: Request, known: Sequence[str]) -> None:
 def json_response(body: Any) -> Response:
     """Returns ``body`` as JSON."""
     return Response(to_json(body), media_type="application/json")
+
+
+def shown_response(body: Any) -> Response:
+    """Like :func:`json_response`, for what people look at: see :func:`~penstock.api.encoding.shown_json`."""
+    return Response(shown_json(body), media_type="application/json")
 
 
 def check(queries: ReadSide, app: str) -> None:

@@ -102,11 +102,11 @@ def _faults(status: ApplicationStatus) -> Iterator[Finding]:
     for actor in status.actors:
         if actor.error:
             failed = f"Actor {actor.actor_id} has failed: {actor.error}"
-            yield Finding(Level.FAULT, failed, f"failed {actor.actor_id}", "slow", actor.actor_id)
+            yield Finding(Level.FAULT, failed, f"failed {actor.actor_id}", "tasks", actor.actor_id)
         if actor.without_lease:
             why = "its lease has expired and the coordinator does not answer"
             sentence = f"Actor {actor.actor_id} has stopped processing: {why}"
-            yield Finding(Level.FAULT, sentence, f"without lease {actor.actor_id}", "slow", actor.actor_id)
+            yield Finding(Level.FAULT, sentence, f"without lease {actor.actor_id}", "tasks", actor.actor_id)
     by_reason: dict[str, list[TaskId]] = {}
     for task_id, why in sorted(status.unhosted.items()):
         by_reason.setdefault(why, []).append(task_id)

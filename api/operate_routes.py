@@ -8,7 +8,7 @@ from fastapi import FastAPI, Path
 from starlette.responses import Response
 
 from penstock.api import schemas
-from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, check, json_response
+from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, check, shown_response
 from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ReadSide
@@ -37,7 +37,7 @@ def _pause(app: FastAPI, queries: ReadSide) -> None:
         """Keep all tasks from processing records and punctuating, until ``resume``. They are still committed and
         restored, and queries are answered. Idempotent."""
         check(queries, app)
-        return json_response(application_body(await queries.pause(True)))
+        return shown_response(application_body(await queries.pause(True)))
 
     @app.post(
         APPLICATION + "/resume", tags=["application"], response_model=schemas.ApplicationBody, responses=_RESPONSES
@@ -45,14 +45,14 @@ def _pause(app: FastAPI, queries: ReadSide) -> None:
     async def resume(app: App) -> Response:
         """Let tasks process again after ``pause``. Idempotent."""
         check(queries, app)
-        return json_response(application_body(await queries.pause(False)))
+        return shown_response(application_body(await queries.pause(False)))
 
 
 def _change(app: FastAPI, queries: ReadSide) -> None:
     async def done(refused: str | None) -> Response:
         if refused is not None:
             raise ProblemError(409, "refused", "The application does not do that now", refused)
-        return json_response(application_body(await queries.status()))
+        return shown_response(application_body(await queries.status()))
 
     @app.post(
         APPLICATION + "/scale", tags=["application"], response_model=schemas.ApplicationBody, responses=_WITH_BODY

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.api.encoding import to_json
+from penstock.api.encoding import shown_json
 from penstock.cluster.record_side import ReadsBusyError, UnknownAppTopicError
 from penstock.common.errors import (
     ApplicationStateError,
@@ -82,7 +82,7 @@ def response(request: Request, problem: ProblemError) -> Response:
     headers = {} if problem.retry_after_s is None else {"Retry-After": str(problem.retry_after_s)}
     if problem.status == HTTPStatus.REQUEST_TIMEOUT:
         headers["Connection"] = "close"  # the rest of the request would be taken for the next one
-    return Response(to_json(body), problem.status, headers=headers, media_type=MEDIA_TYPE)
+    return Response(shown_json(body), problem.status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def of_error(error: StreamsError) -> ProblemError | None:

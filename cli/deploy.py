@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.deploy_plan import plan_deploy
-from penstock.cli.description import Description, description_of
 from penstock.cli.loading import load_application
 from penstock.cli.rolling import Counted, Progress, obstacles
+from penstock.cluster.programs.deploy_plan import plan_deploy
+from penstock.cluster.programs.description import Description, description_of
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, RolloutPhase
 from penstock.common.errors import ApplicationStateError
 

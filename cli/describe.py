@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, print_json
+from penstock.cluster.programs.description import topology_body
 from penstock.common.errors import ConfigError
-from penstock.tasks.program import TaskProgram
-from penstock.topology.physical.topology import Node, ProcessorNode, SourceNode, Topology, changelog_topic
-
-if TYPE_CHECKING:
-    from penstock.common.config import StreamsConfig
-    from penstock.state.builders import AnyStoreBuilder
 
 
 def register(app: typer.Typer) -> None:
@@ -58,46 +53,3 @@ def describe(
             typer.echo(mermaid_of(topology, config.application_id), nl=False)
         case Form.TEXT:
             typer.echo(application.describe(), nl=False)
-
-
-def topology_body(topology: Topology, config: StreamsConfig) -> dict[str, Any]:
-    """Sub-topologies with their nodes and stores. Names of repartition topics lack the application's prefix, as in
-    the text; the names of changelogs are those in Kafka."""
-    return {
-        "application_id": config.application_id,
-        "subtopologies": [
-            {
-                "id": sub.id,
-                "global": sub in topology.global_subtopologies,
-                "nodes": [_node(node) for node in sub.nodes],
-                "stores": [
-                    _store(config.application_id, store) for store in TaskProgram.of([sub], config).stores.values()
-                ],
-            }
-            for sub in topology.every_subtopology
-        ],
-        "repartition_topics": list(topology.repartition_topics),
-        "generated_names": sorted(topology.generated_names),
-    }
-
-
-def _node(node: Node) -> dict[str, Any]:
-    if isinstance(node, SourceNode):
-        pattern = {} if node.pattern is None else {"pattern": node.pattern.pattern}
-        return {"type": "source", "name": node.name, "topics": list(node.topics), **pattern}
-    if isinstance(node, ProcessorNode):
-        return {"type": "processor", "name": node.name, "parents": list(node.parents), "stores": list(node.stores)}
-    topic = node.topic if isinstance(node.topic, str) else None  # a function names it for each record
-    return {"type": "sink", "name": node.name, "parents": list(node.parents), "topic": topic}
-
-
-def _store(application_id: str, store: AnyStoreBuilder) -> dict[str, Any]:
-    serdes = {"key_serde": store.key_serde, "value_serde": store.value_serde}
-    return {
-        "name": store.name,
-        "kind": store.kind,
-        "layout": store.layout,
-        "persistent": store.persistent,
-        "changelog": changelog_topic(application_id, store),
-        **{part: None if serde is None else serde.name for part, serde in serdes.items()},
-    }

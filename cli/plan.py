@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.client_options import servers_option
-from penstock.cli.deploy_plan import RESTORED_PER_S, DeployPlan, Fate, InKafka, plan_deploy, tasks_of
-from penstock.cli.description import Description, description_of, read_description
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, console, print_json
+from penstock.cluster.programs.deploy_plan import RESTORED_PER_S, DeployPlan, Fate, InKafka, plan_deploy, tasks_of
+from penstock.cluster.programs.description import Description, description_of, read_description
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import MissingTopicError, TopologyError
 from penstock.common.ids import TopicPartition

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.api.processed import Ascending
-from penstock.cli.deploy_plan import DeployPlan, Fate, StoreFate, tasks_of
-from penstock.cli.description import Description
+from penstock.cluster.programs.deploy_plan import DeployPlan, Fate, StoreFate, tasks_of
+from penstock.cluster.programs.description import Description
 from penstock.cluster.read_side import ApplicationStatus, Rollout, RolloutPhase, TaskState
 from penstock.common.ids import TaskId
 from penstock.common.shown import counted

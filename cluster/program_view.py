@@ -1,9 +1,11 @@
-"""A version of the program as the page shows it: the picture of its topology, and its operators. Plain values."""
+"""The versions of the program as the page shows them: pictures, operators, and what differs. Plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from penstock.cluster.rollout import Rollout
 
 
 @dataclass(frozen=True)
@@ -90,3 +92,39 @@ class ProgramView:
     fingerprint: str
     picture: PictureView
     operators: Mapping[str, OperatorView]
+
+
+@dataclass(frozen=True)
+class ChangeView:
+    """The fate of the tasks of a sub-topology, of a store or of a topic when one version replaces another, in the words
+    of ``penstock plan``. ``was`` and ``now``: its tasks as a pattern, ``-`` for none; empty for a topic. ``use``: of a
+    topic, else empty."""
+
+    kind: str
+    fate: str
+    name: str
+    was: str = ""
+    now: str = ""
+    use: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class DifferenceView:
+    """The difference of two versions. ``lines``: the lines in which the descriptions of their topologies differ, each
+    with ``-`` (old) or ``+`` (new), at most 200."""
+
+    old: int
+    new: int
+    changes: tuple[ChangeView, ...]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RolloutView:
+    """The last roll-out. ``fingerprints``: those of the versions that are kept. ``difference``: that of the version
+    before and the one that was rolled out last; None if there was none, or if the coordinator was restarted since."""
+
+    rollout: Rollout
+    fingerprints: Mapping[int, str]
+    difference: DifferenceView | None

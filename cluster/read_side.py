@@ -27,7 +27,7 @@ from penstock.cluster.application_history import (
 )
 from penstock.cluster.application_metadata import StoreMetadata
 from penstock.cluster.letter_side import LetterSide
-from penstock.cluster.program_view import ProgramView
+from penstock.cluster.program_view import ProgramView, RolloutView
 from penstock.cluster.record_side import RecordSide
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling_status import ActorCount, ScalingStatus
@@ -73,6 +73,7 @@ __all__ = [
     "RecordSide",
     "Rollout",
     "RolloutPhase",
+    "RolloutView",
     "RowsQuery",
     "Sample",
     "ScalingStatus",
@@ -222,6 +223,9 @@ class ReadSide(Protocol):
     async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:
         """Returns the stacks of a stream actor's process, which it takes for at most ``LONGEST_FLAME_S`` seconds; None
         if there is no such actor. Raises TaskNotReadyError if it does not answer."""
+
+    async def rollout_view(self) -> RolloutView:
+        """Returns the last roll-out, with what differs between its versions."""
 
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """Every store by name."""

@@ -250,3 +250,41 @@ class TopologyBody(_Row):
     fingerprint: str = Field(description="The same for versions whose topologies are described by the same text.")
     picture: PictureBody
     operators: dict[str, OperatorBody]
+
+
+class ChangeBody(_Row):
+    """The fate of tasks, of a store or of a topic, in the words of `penstock plan`."""
+
+    kind: Literal["tasks", "store", "topic"]
+    fate: Literal["kept", "moved", "changed", "restored", "new", "gone", "orphaned", "rebuilt", "refused"]
+    name: str
+    was: str = Field(description="The tasks that had it, as a pattern; - for none; empty for a topic.")
+    now: str
+    use: str = Field(description="The use of a topic: input, output, repartition or changelog. Else empty.")
+    note: str
+
+
+class DifferenceBody(_Row):
+    """The difference of two versions."""
+
+    old: int
+    new: int
+    changes: list[ChangeBody]
+    lines: list[str] = Field(
+        description="Lines in which the descriptions of their topologies differ: - for old, + for new; at most 200."
+    )
+
+
+class RolloutDocument(_Row):
+    """The last roll-out, and what differs between its versions."""
+
+    generation: int = Field(description="The version that stream actors are to run.")
+    proven: int
+    last: int
+    phase: Literal["starting", "moving", "watching", "done", "rolling back", "rolled back"]
+    reason: str
+    watch_s: float
+    fingerprints: dict[str, str] = Field(description="Of the versions that are kept, by number: as in `topology`.")
+    difference: DifferenceBody | None = Field(
+        description="Null if there was no roll-out, or if the coordinator was restarted after the last one."
+    )

@@ -7,8 +7,23 @@ from collections.abc import Callable, Iterable, Mapping
 
 from penstock.api.page.deltas import Row
 from penstock.cluster.read_side import TaskState, TaskStatus
+from penstock.common.ids import TaskId
 from penstock.common.metric_names import NODE, STATE, TOPIC
 
+_ROCKSDB_SUMS = frozenset(
+    {
+        "background-errors",
+        "compaction-pending",
+        "cur-size-all-mem-tables",
+        "estimate-pending-compaction-bytes",
+        "live-sst-files-size",
+        "mem-table-flush-pending",
+        "num-running-compactions",
+        "num-running-flushes",
+    }
+)
+_ROCKSDB_OF_ACTOR = frozenset({"block-cache-capacity", "block-cache-usage"})
+"""Each store reports that of the whole actor."""
 _BREAKER = {0: "closed", 1: "trying one call", 2: "open"}
 TOPIC_COUNTS = ("records-consumed-total", "bytes-consumed-total", "records-produced-total", "bytes-produced-total")
 """The counts of a topic whose rates the page shows."""
@@ -16,15 +31,30 @@ TopicCount = tuple[str, str]
 """A topic, and one of ``TOPIC_COUNTS``."""
 
 
-def operators_of(tasks: Iterable[TaskStatus]) -> dict[str, Row]:
-    """Returns the row of each operator (processor node) that has figures."""
-    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    subtopologies: dict[str, int] = {}
+Measured = tuple[TaskStatus, tuple[str, ...], float]
+"""A figure with its key, and the task that has measured it."""
+_NUMBERS = frozenset({int, float})
+
+
+def measured_of(tasks: Iterable[TaskStatus]) -> dict[str, list[Measured]]:
+    """Returns the figures of operators, topics and stores by their groups; distributions are left out. There may be
+    hundreds for each task, so they are looked through once."""
+    found: dict[str, list[Measured]] = {NODE: [], TOPIC: [], STATE: []}
     for task in tasks:
         for key, value in task.measured.items():
-            if key[0] == NODE and isinstance(value, int | float):
-                found[key[2]][key[1]].append(value)
-                subtopologies[key[2]] = task.task_id.subtopology
+            if (rows := found.get(key[0])) is not None and type(value) in _NUMBERS:
+                rows.append((task, key, value))  # type: ignore[arg-type]  # a call of cast() would take as long
+    return found
+
+
+def operators_of(measured: Iterable[Measured]) -> dict[str, Row]:
+    """Returns the row of each operator (processor node) that has figures."""
+    found: dict[str, dict[str, list[float]]] = {}
+    subtopologies: dict[str, int] = {}
+    for task, (_, name, node), value in measured:
+        if node not in found:
+            found[node], subtopologies[node] = {}, task.task_id.subtopology
+        found[node].setdefault(name, []).append(value)
     return {name: _operator(subtopologies[name], figures) for name, figures in found.items()}
 
 
@@ -42,14 +72,11 @@ def _operator(subtopology: int, figures: Mapping[str, list[float]]) -> Row:
     }
 
 
-def topic_counts_of(tasks: Iterable[TaskStatus]) -> dict[tuple[object, ...], int]:
+def topic_counts_of(measured: Iterable[Measured]) -> dict[tuple[object, ...], int]:
     """Returns the counts of topics that each task reports. The key is the task, the operator, the topic and the name
     of the count."""
     return {
-        (task.task_id, key[2], key[3], key[1]): int(value)
-        for task in tasks
-        for key, value in task.measured.items()
-        if key[0] == TOPIC and key[1] in TOPIC_COUNTS and isinstance(value, int | float)
+        (task.task_id, key[2], key[3], key[1]): int(value) for task, key, value in measured if key[1] in TOPIC_COUNTS
     }
 
 
@@ -74,20 +101,40 @@ def topics_of(tasks: Iterable[TaskStatus], rates: Mapping[TopicCount, float] | N
     }  # fmt: skip
 
 
-def stores_of(tasks: Iterable[TaskStatus]) -> dict[str, Row]:
+def stores_of(measured: Iterable[Measured]) -> dict[str, Row]:
     """Returns the row of each store that tasks report."""
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    restoring: defaultdict[str, int] = defaultdict(int)
+    restoring: defaultdict[str, set[TaskId]] = defaultdict(set)
     subtopologies: dict[str, int] = {}
+    for task, key, value in measured:
+        found[key[2]][key[1]].append(value)
+        subtopologies[key[2]] = task.task_id.subtopology
+        if task.state is TaskState.RESTORING:
+            restoring[key[2]].add(task.task_id)
+    return {name: _store(subtopologies[name], found[name], len(restoring[name])) for name in subtopologies}
+
+
+def rocksdb_of(measured: Iterable[Measured]) -> dict[TaskId, dict[str, float]]:
+    """Returns the figures of RocksDB of each task, all its stores together."""
+    found: defaultdict[TaskId, dict[str, float]] = defaultdict(dict)
+    for task, (_, name, *_), value in measured:
+        if name in _ROCKSDB_SUMS or name in _ROCKSDB_OF_ACTOR:
+            _add(found[task.task_id], name.replace("-", "_"), value, name in _ROCKSDB_SUMS)
+    return found
+
+
+def rocksdb_of_actor(tasks: Iterable[TaskId], of_tasks: Mapping[TaskId, Mapping[str, float]]) -> dict[str, float]:
+    """Returns the figures of RocksDB of all tasks of an actor together."""
+    found: dict[str, float] = {}
     for task in tasks:
-        stores = {key[2] for key in task.measured if key[0] == STATE}
-        for store in stores:
-            subtopologies[store] = task.task_id.subtopology
-            restoring[store] += task.state is TaskState.RESTORING
-        for key, value in task.measured.items():
-            if key[0] == STATE and isinstance(value, int | float):
-                found[key[2]][key[1]].append(value)
-    return {name: _store(subtopologies[name], found[name], restoring[name]) for name in subtopologies}
+        for name, value in of_tasks.get(task, {}).items():
+            _add(found, name, value, name.replace("_", "-") in _ROCKSDB_SUMS)
+    return found
+
+
+def _add(to: dict[str, float], name: str, value: float, together: bool) -> None:
+    before = to.get(name, 0)
+    to[name] = before + value if together else max(before, value)
 
 
 def _store(subtopology: int, figures: Mapping[str, list[float]], restoring: int) -> Row:

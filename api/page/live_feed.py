@@ -10,13 +10,12 @@ from typing import cast
 from penstock.api.encoding import shown_json
 from penstock.api.findings import Finding, Level
 from penstock.api.page.deltas import Delta, Document, delta_of
-from penstock.api.page.live_view import LiveView, findings_rows
+from penstock.api.page.live_view import VERSION, LiveView, findings_rows
 from penstock.api.page.since import FirstSeen
 from penstock.api.problems import ProblemError
 from penstock.cluster.read_side import ReadSide
 from penstock.common.errors import StreamsError
 from penstock.common.log import logger
-from penstock.common.version import version
 
 MOST_STREAMS = 32
 """Number of live streams of one server."""
@@ -124,7 +123,7 @@ class LiveFeed:
         if self._silent_since_ms is None:
             self._silent_since_ms = _now_ms()
         before: Document = self._document or {}
-        unknown = {"application_id": self._queries.application_id, "penstock_version": version()}
+        unknown = {"application_id": self._queries.application_id, "penstock_version": VERSION}
         it = {**before.get("application", {}).get("it", unknown), "silent_since_ms": self._silent_since_ms}
         found = findings_rows((Finding(Level.FAULT, sentence, "silent"),), {"silent": self._silent_since_ms})
         self._publish({**before, "application": {"it": it}, "findings": found})

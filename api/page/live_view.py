@@ -8,28 +8,28 @@ from typing import Any
 
 from penstock.api.findings import Finding, share_of
 from penstock.api.page.deltas import Document, Row
-from penstock.api.page.figures import TopicCount, operators_of, rounded, stores_of, topic_counts_of, topics_of
+from penstock.api.page.figures import (
+    Measured,
+    TopicCount,
+    measured_of,
+    operators_of,
+    rocksdb_of,
+    rocksdb_of_actor,
+    rounded,
+    stores_of,
+    topic_counts_of,
+    topics_of,
+)
 from penstock.api.page.since import FirstSeen, Since
 from penstock.api.processed import Ascending, Processed, Rates
 from penstock.api.top_rows import TaskRow, Top, top_of
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskStatus
 from penstock.common.ids import TaskId
-from penstock.common.metric_names import STATE, THREAD
+from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
 from penstock.common.version import version
 
+VERSION = version()  # it takes milliseconds
 _RATIO = "-ratio"
-_ROCKSDB_SUMS = (
-    "background-errors",
-    "compaction-pending",
-    "cur-size-all-mem-tables",
-    "estimate-pending-compaction-bytes",
-    "live-sst-files-size",
-    "mem-table-flush-pending",
-    "num-running-compactions",
-    "num-running-flushes",
-)
-_ROCKSDB_OF_ACTOR = ("block-cache-capacity", "block-cache-usage")
-"""Each store reports that of the whole actor."""
 
 
 class LiveView:
@@ -48,20 +48,21 @@ class LiveView:
         only goes forward."""
         heard = [task for actor in status.actors if actor.actor_id not in status.silent for task in actor.tasks]
         top = top_of(status, self._task_rates.of(dict(self._processed.of(heard)), now_s))
-        topic_rates = self._topic_rates.of(self._counted(heard), now_s)
+        measured = measured_of(heard)
+        topic_rates = self._topic_rates.of(self._counted(measured[TOPIC]), now_s)
         return {
             "application": {"it": _application(status, top, at_ms)},
             "findings": findings_rows(top.findings, self._seen.look(top.findings, now_s, at_ms)),
             "tasks": _tasks(status, top),
-            "actors": _actors(status, top),
-            "operators": operators_of(heard),
+            "actors": _actors(status, top, rocksdb_of(measured[STATE])),
+            "operators": operators_of(measured[NODE]),
             "topics": topics_of(heard, topic_rates),
-            "stores": stores_of(heard),
+            "stores": stores_of(measured[STATE]),
             "rollout": {"it": _rollout(status)},
         }
 
-    def _counted(self, tasks: Iterable[TaskStatus]) -> Mapping[TopicCount, int]:
-        for key, count in topic_counts_of(tasks).items():
+    def _counted(self, measured: Iterable[Measured]) -> Mapping[TopicCount, int]:
+        for key, count in topic_counts_of(measured).items():
             self._topic_counts.take(key, count)
         found: dict[TopicCount, int] = {}
         for (_, _, topic, name), count in self._topic_counts.counts.items():
@@ -91,7 +92,7 @@ def _application(status: ApplicationStatus, top: Top, at_ms: int) -> Row:
         "application_id": status.application_id,
         "state": status.state.value,
         "paused": status.paused,
-        "penstock_version": version(),
+        "penstock_version": VERSION,
         "at_ms": at_ms,
         "silent_since_ms": None,
         "started_ms": min(starts, default=None),
@@ -144,10 +145,13 @@ def _task(row: TaskRow, task: TaskStatus | None, nodes: Mapping[str, str], movin
     }
 
 
-def _actors(status: ApplicationStatus, top: Top) -> dict[str, Row]:
+def _actors(status: ApplicationStatus, top: Top, rocksdb: Mapping[TaskId, Mapping[str, float]]) -> dict[str, Row]:
     states = {row.actor_id: row.state for row in top.actors}
     return {
-        actor.actor_id: _actor(actor, states[actor.actor_id], actor.actor_id in status.silent)
+        actor.actor_id: {
+            **_actor(actor, states[actor.actor_id], actor.actor_id in status.silent),
+            "rocksdb": rocksdb_of_actor((task.task_id for task in actor.tasks), rocksdb),
+        }
         for actor in status.actors
     }
 
@@ -173,28 +177,12 @@ def _actor(actor: ActorStatus, state: str, silent: bool) -> Row:
         "commit_pause_max_ms": rounded(stops.minute_max_ms, 2),
         "commits": actor.commits,
         "error": actor.error,
-        "rocksdb": {} if silent else _rocksdb(actor),
         "gc": {
             name.removeprefix("gc-").replace("-", "_"): rounded(value, 3)
             for name, value in numbers.items()
             if name.startswith("gc-") and not name.endswith(_RATIO)
         },
     }
-
-
-def _rocksdb(actor: ActorStatus) -> dict[str, float]:
-    """Returns figures of all its stores on disk together."""
-    found: dict[str, float] = {}
-    for task in actor.tasks:
-        for key, value in task.measured.items():
-            if key[0] != STATE or not isinstance(value, int | float):
-                continue
-            name = key[1].replace("-", "_")
-            if key[1] in _ROCKSDB_SUMS:
-                found[name] = found.get(name, 0) + value
-            elif key[1] in _ROCKSDB_OF_ACTOR:
-                found[name] = max(found.get(name, 0), value)
-    return found
 
 
 def _rollout(status: ApplicationStatus) -> Row:

@@ -11,11 +11,12 @@ from structlog.stdlib import BoundLogger
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import Deploy, Event
-from penstock.cluster.program_view import ProgramView
+from penstock.cluster.program_view import DifferenceView, ProgramView, RolloutView
 from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.deploy_rules import refusal
-from penstock.cluster.programs.program_view import program_view
+from penstock.cluster.programs.program_view import fingerprint_of, program_view
 from penstock.cluster.programs.program_with_code import pickled_with_code, unpickled_program
+from penstock.cluster.programs.version_difference import Version, version_difference
 from penstock.cluster.rollout import NEVER, Deployment, Rollout, RolloutPhase, RunningProgram
 from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.version import version
@@ -42,6 +43,8 @@ class Deployments:
         self._programs = {1: first}
         self._specs: dict[int, ApplicationSpec] = {}
         self._views: dict[int, asyncio.Future[ProgramView]] = {}
+        self._versions: tuple[Version, Version] | None = None
+        self._difference: asyncio.Future[DifferenceView] | None = None
         self._call = ""
         self._deploying = asyncio.Lock()
         self._saving = asyncio.Lock()
@@ -72,6 +75,8 @@ class Deployments:
                     )
         for generation in {self.rollout.generation, self.rollout.proven}:
             self._specs[generation] = await asyncio.to_thread(unpickled_program, self._programs[generation])
+        if (now := self.rollout.generation) != (proven := self.rollout.proven):
+            self._rolls_out((proven, self._specs[proven]), (now, self._specs[now]))
         return self.spec
 
     async def running(self) -> RunningProgram:
@@ -88,6 +93,18 @@ class Deployments:
             making = asyncio.to_thread(program_view, self._specs[number], number)
             self._views[number] = asyncio.ensure_future(making)
         return await asyncio.shield(self._views[number])
+
+    async def rollout_view(self) -> RolloutView:
+        """The last roll-out, for the page."""
+        if self._versions is not None and self._difference is None:
+            making = asyncio.to_thread(version_difference, *self._versions)
+            self._difference = asyncio.ensure_future(making)
+        difference = None if self._difference is None else await asyncio.shield(self._difference)
+        prints = {number: fingerprint_of(spec.topology) for number, spec in sorted(self._specs.items())}
+        return RolloutView(self.rollout, prints, difference)
+
+    def _rolls_out(self, old: Version, new: Version) -> None:
+        self._versions, self._difference = (old, new), None
 
     async def deploy(
         self,
@@ -112,6 +129,7 @@ class Deployments:
                 # A version that a user knows to be accepted must be there after a restart, too.
                 await asyncio.to_thread(kept_rollout.save, self._actor_id(), begun, wanted.call)
                 self._call = wanted.call
+                self._rolls_out((proven, self._specs[proven]), (generation, self._specs[generation]))
                 feed(Deploy(generation, wanted.watch_s))
             return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.cluster.coordinator_shell.deployments import Deployments
-from penstock.cluster.program_view import ProgramView
+from penstock.cluster.program_view import ProgramView, RolloutView
 from penstock.cluster.rollout import RunningProgram
 
 
@@ -25,3 +25,8 @@ class ProgramCalls:
         Returns None for one that is not kept any more, and if the program could not be read."""
         await asyncio.wait({self._beginning})
         return await self._deployments.view(generation)
+
+    async def rollout_view(self) -> RolloutView:
+        """Returns the last roll-out, and what differs between its versions."""
+        await asyncio.wait({self._beginning})
+        return await self._deployments.rollout_view()

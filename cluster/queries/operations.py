@@ -1,4 +1,4 @@
-"""Operations on an application, and its history: calls to the coordinator alone."""
+"""Operations on an application, its history and its versions: calls to the coordinator alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 import uuid
 
 from penstock.cluster.application_history import ApplicationHistory
+from penstock.cluster.program_view import ProgramView, RolloutView
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
 from penstock.cluster.read_side import state_error
 from penstock.cluster.status import ApplicationStatus
@@ -43,3 +44,13 @@ class Operations:
         """See :meth:`penstock.cluster.read_side.ReadSide.history`."""
         found: ApplicationHistory | None = await self._coordinator.ask("history", from_ms, to_ms)
         return found or ApplicationHistory(began_ms=time.time_ns() // 1_000_000)
+
+    async def program_view(self, generation: int | None = None) -> ProgramView | None:
+        """See :meth:`penstock.cluster.read_side.ReadSide.program_view`."""
+        view: ProgramView | None = await self._coordinator.ask("program_view", generation)
+        return view
+
+    async def rollout_view(self) -> RolloutView:
+        """See :meth:`penstock.cluster.read_side.ReadSide.rollout_view`."""
+        view: RolloutView = await self._coordinator.ask("rollout_view")
+        return view

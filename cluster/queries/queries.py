@@ -30,7 +30,6 @@ from penstock.cluster.queries.stale_answers import Ask, first_answer
 from penstock.cluster.queries.store_metadata import KeyQueryMetadata, StreamsMetadata, actors_with, place_of
 from penstock.cluster.read_side import (
     LONGEST_WAIT_S,
-    ProgramView,
     Reading,
     ReadSide,
     StoreEntries,
@@ -99,11 +98,6 @@ class StateQueries(Operations, ReadSide):
     async def status(self) -> ApplicationStatus:
         status: ApplicationStatus = await self._coordinator.ask("status")
         return status
-
-    @override
-    async def program_view(self, generation: int | None = None) -> ProgramView | None:
-        view: ProgramView | None = await self._coordinator.ask("program_view", generation)
-        return view
 
     @override
     async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:

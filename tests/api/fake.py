@@ -13,6 +13,7 @@ import penstock as ps
 from penstock.actors.commit_stops import CommitStops
 from penstock.actors.spec import ApplicationSpec
 from penstock.api.app import create_app
+from penstock.cluster.program_view import DifferenceView
 from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.read_side import (
     ActorStatus,
@@ -26,6 +27,7 @@ from penstock.cluster.read_side import (
     Query,
     RangeQuery,
     Reading,
+    RolloutView,
     RowsQuery,
     StoreEntries,
     StoreEntry,
@@ -139,6 +141,7 @@ class FakeReadSide:
         self.failure: Exception | None = None
         self.flames: dict[str, Flame | FlameRefused] = {}
         self.records = FakeRecordSide(APPLICATION_ID)
+        self.difference: DifferenceView | None = None
         self.programs: dict[int, ProgramView] = {1: program_view(word_count(), 1)}
         self.refused: str | None = None
         """The reason why operations are refused."""
@@ -165,6 +168,12 @@ class FakeReadSide:
             raise self.failure
         wanted = self.current.rollout.generation if generation is None else generation
         return self.programs.get(wanted)
+
+    async def rollout_view(self) -> RolloutView:
+        if self.failure is not None:
+            raise self.failure
+        prints = {number: each.fingerprint for number, each in self.programs.items()}
+        return RolloutView(self.current.rollout, prints, self.difference)
 
     async def pause(self, paused: bool) -> ApplicationStatus:
         if self.failure is not None:

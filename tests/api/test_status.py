@@ -171,6 +171,7 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
         f"{application}/stores",
         f"{application}/live",
         f"{application}/topology",
+        f"{application}/rollout",
         f"{application}/pause",
         f"{application}/actors/{{actor}}/flame",
         f"{application}/resume",
@@ -251,3 +252,12 @@ def test_topics_of_other_partitioners_are_reported(client: httpx.Client, read_si
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert body.partitioners == {"a": "crc32", "b": "unknown"}
     assert body.parted_topics == [["a", "c"]]
+
+
+def test_a_text_with_half_a_character_is_shown_in_the_status_and_in_problems(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    read_side.current = replace(read_side.current, waiting="no room for caf\udce9")
+    assert client.get("/v1/applications/word-count").json()["waiting"] == "no room for caf?"
+    read_side.failure = ApplicationStateError("no room for caf\udce9")
+    assert client.get("/v1/applications/word-count").json()["detail"] == "no room for caf?"

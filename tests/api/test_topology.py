@@ -7,7 +7,8 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from penstock.api.page.documents import TopologyBody
+from penstock.api.page.documents import RolloutDocument, TopologyBody
+from penstock.cluster.program_view import ChangeView, DifferenceView
 from penstock.cluster.read_side import Rollout, RolloutPhase
 from penstock.common.errors import TaskNotReadyError
 from penstock.topology.physical.pictures import svg_of
@@ -72,3 +73,28 @@ def test_a_coordinator_that_does_not_answer_is_asked_again(client: httpx.Client,
     read_side.failure = TaskNotReadyError("the coordinator of 'word-count' does not answer")
     answer = client.get(PATH)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+
+# ---- roll-outs ----
+
+ROLLOUT = "/v1/applications/word-count/rollout"
+
+
+def test_a_roll_out_shows_what_differs_in_the_words_of_penstock_plan(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    body = RolloutDocument.model_validate(client.get(ROLLOUT).json())
+    assert (body.phase, body.difference, list(body.fingerprints)) == ("done", None, ["1"])
+    changes = (
+        ChangeView("tasks", "kept", "0_*", "0_*", "0_*"),
+        ChangeView("store", "moved", "counts", "1_*", "2_*", note="restored"),
+        ChangeView("topic", "new", "more", use="output"),
+    )
+    read_side.difference = DifferenceView(1, 2, changes, ("+ Processor: more \ud800",))
+    moving = Rollout(generation=2, proven=1, last=2, phase=RolloutPhase.MOVING)
+    read_side.current = replace(read_side.current, rollout=moving)
+    body = RolloutDocument.model_validate(client.get(ROLLOUT).json())
+    assert (body.generation, body.phase) == (2, "moving")
+    assert body.difference is not None
+    assert [each.fate for each in body.difference.changes] == ["kept", "moved", "new"]
+    assert body.difference.lines == ["+ Processor: more ?"]

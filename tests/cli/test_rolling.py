@@ -14,14 +14,14 @@ from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.api.status import application_body
 from penstock.cli import deploy as deploying_command
 from penstock.cli.deploy import follow
-from penstock.cli.deploy_plan import plan_deploy
-from penstock.cli.description import Description
 from penstock.cli.rolling import Progress, obstacles, rollout_lines
+from penstock.cluster.programs.deploy_plan import plan_deploy
+from penstock.cluster.programs.description import Description
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
-from tests.cli.test_deploy_plan import by_key, described, users, words
+from tests.cluster.test_deploy_plan import by_key, described, users, words
 
 TASKS = (TaskId(0, 0), TaskId(0, 1))
 

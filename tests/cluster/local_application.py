@@ -16,13 +16,15 @@ from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.spec import ApplicationSpec
 from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.api.app import create_app
+from penstock.cluster.application_history import ApplicationHistory
 from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.dead_letters.shown_letters import LetterSource
-from penstock.cluster.program_view import ProgramView
+from penstock.cluster.program_view import ProgramView, RolloutView
 from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.queries.queryable import views_of
+from penstock.cluster.rollout import NEVER
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.cluster.topic_reading.sources import TopicSource
 from penstock.common.ids import TaskId
@@ -96,6 +98,9 @@ class LocalApplication:
         )
         self.pause = _Remote(self._pause)
         self.program_view = _Remote(self._program_view)
+        self.rollout_view = _Remote(lambda: RolloutView(NEVER, {1: "fingerprint"}, None))
+        self.set_stream_actors = self.move_task = self.restart_actor = _Remote(lambda *_: None)
+        self.history = _Remote(lambda *_: ApplicationHistory(0))
 
     def _metadata(self) -> ApplicationMetadata:
         stores, placement = {}, dict(self.placement)

@@ -20,6 +20,7 @@ from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.deploy_rules import refusal
 from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.programs.program_with_code import pickled_with_code
+from penstock.cluster.programs.version_difference import version_difference
 from penstock.cluster.rollout import Deployment, Rollout, RolloutPhase
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
@@ -301,3 +302,43 @@ def test_the_page_sees_each_version_that_is_kept_and_each_is_drawn_once(monkeypa
         assert await host.deployments.view() is second
 
     asyncio.run(play())
+
+
+def test_the_page_sees_what_a_roll_out_changes_while_it_lasts_and_afterwards() -> None:
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        assert (await host.deployments.rollout_view()).difference is None
+        assert await host.deploy(wanted(program(loud=True))) is None
+        await host.saved()
+        view = await host.deployments.rollout_view()
+        assert (view.rollout.phase, set(view.fingerprints)) == (RolloutPhase.STARTING, {1, 2})
+        assert view.fingerprints[1] != view.fingerprints[2]
+        difference = view.difference
+        assert difference is not None
+        assert (difference.old, difference.new) == (1, 2)
+        assert {(each.kind, each.fate, each.name) for each in difference.changes} == {
+            ("tasks", "kept", "0_*"),
+            ("store", "kept", "counts"),
+            ("topic", "kept", "app-counts-changelog"),
+            ("topic", "kept", "lines"),
+        }
+        assert any(line.startswith("+ Processor: KSTREAM-MAPVALUES") for line in difference.lines)
+        restarted = Host(program())
+        await restarted.deployments.load(restarted=True)
+        assert (await restarted.deployments.rollout_view()).difference == difference
+        host.deployments.rolled_out(Rollout(2, 2, 2, RolloutPhase.DONE))
+        await host.saved()
+        view = await host.deployments.rollout_view()
+        assert (set(view.fingerprints), view.difference) == ({2}, difference), "the old version is not kept any more"
+
+    asyncio.run(play())
+
+
+def test_the_difference_is_in_the_words_of_penstock_plan() -> None:
+    difference = version_difference((3, reduced(TEXT)), (4, program(store="other", topic="others")))
+    fates = {(each.kind, each.name): each.fate for each in difference.changes}
+    assert (difference.old, difference.new) == (3, 4)
+    assert fates["store", "counts"] == "orphaned"
+    assert fates["store", "other"] == "new"
+    assert fates["topic", "others"] == "new"

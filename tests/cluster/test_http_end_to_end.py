@@ -13,6 +13,7 @@ import ray
 from prometheus_client.parser import text_string_to_metric_families
 
 import penstock as ps
+from penstock.api.page.documents import LiveDocument, RolloutDocument, TopologyBody
 from penstock.api.page.history_routes import EventBody, HistoryBody
 from penstock.api.page.record_bodies import PeekBody
 from penstock.api.schemas import ApplicationBody
@@ -72,11 +73,7 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     assert (status.state, status.http_address) == ("RUNNING", str(client.base_url).rstrip("/"))
     assert [task.task_id for task in status.tasks] == ["0_0", "0_1", "1_0", "1_1"]
 
-    peek = PeekBody.model_validate(client.get(f"{application}/topics/{it.counts_topic}/peek").json())
-    shown = {each.key.value: each.value.value for each in peek.records[::-1] if each.key and each.value}
-    assert shown
-    assert shown.items() <= it.sent.items()
-
+    _the_page_is_served(client, application, it)
     absent = client.get(f"{application}/stores/cuonts/keys/the")
     assert (absent.status_code, absent.json()["known_stores"]) == (404, ["counts"])
     assert client.get(f"{counts}/keys/nobody").json()["type"] == "urn:penstock:problem:absent-key"
@@ -140,6 +137,25 @@ def _find_a_warning(it: WordCount, client: httpx.Client, application: str) -> No
     assert (found.level, found.times, found.task_id) == ("warning", 1, "0_0")
     assert found.page is not None
     assert found.page.startswith("messages/records.md#")
+
+
+def _the_page_is_served(client: httpx.Client, application: str, it: WordCount) -> None:
+    peek = PeekBody.model_validate(client.get(f"{application}/topics/{it.counts_topic}/peek").json())
+    shown = {each.key.value: each.value.value for each in peek.records[::-1] if each.key and each.value}
+    assert shown
+    assert shown.items() <= it.sent.items()
+    assert "text/html" in client.get("/", headers={"Accept": "text/html"}).headers["content-type"]
+    topology = TopologyBody.model_validate(client.get(f"{application}/topology").json())
+    rollout = RolloutDocument.model_validate(client.get(f"{application}/rollout").json())
+    assert rollout.fingerprints == {"1": topology.fingerprint}
+    assert {function.file for each in topology.operators.values() for function in each.functions} - {None}
+    with client.stream("GET", f"{application}/live") as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == "event: whole"
+        document = LiveDocument.model_validate_json(next(lines).removeprefix("data: "))
+    assert set(document.tasks) == {"0_0", "0_1", "1_0", "1_1"}
+    assert set(document.operators) <= set(topology.operators)
+    assert document.findings["0"].view in ("overview", "tasks", "topology")
 
 
 @pytest.mark.long

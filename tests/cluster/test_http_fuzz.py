@@ -134,6 +134,8 @@ def near_what_there_is(case: Case[Any]) -> Case[Any]:
         case.path_parameters["store"] = fitting if noise % 8 > 2 else ("total", "visits")[noise // 8 % 2]
     if "topic" in case.path_parameters and noise % 3:
         case.path_parameters["topic"] = "clicks"
+    if "task" in case.path_parameters and noise % 3:
+        case.path_parameters["task"] = "0_0"
     if "key" in case.path_parameters and noise % 3:
         case.path_parameters["key"] = "tea" if "prices" in case.path_parameters.values() else "ada"
     return case

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock.cli.description import DescribedStore, DescribedSubtopology, Description
+from penstock.cluster.programs.description import DescribedStore, DescribedSubtopology, Description
 from penstock.common.serdes import format_of
 
 RESTORED_PER_S = 400_000

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.cli.deploy_plan import RESTORED_PER_S, DeployPlan, Fate, InKafka, plan_deploy
-from penstock.cli.description import Description, description_of, read_description
+from penstock.cluster.programs.deploy_plan import RESTORED_PER_S, DeployPlan, Fate, InKafka, plan_deploy
+from penstock.cluster.programs.description import Description, description_of, read_description
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 
