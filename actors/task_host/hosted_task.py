@@ -191,7 +191,7 @@ class HostedTask(StoredTask):
         if self.task.calls is None:
             return 0
         operators, begun = self.meters.operators, clock()
-        operators.begin()
+        operators.begin(COMMIT)
         try:
             gone = self._step_calls(wall_ms, clock)
         except BaseException:
@@ -221,7 +221,7 @@ class HostedTask(StoredTask):
     def punctuate(self, wall_ms: int, clock: Callable[[], float]) -> None:
         """Like :meth:`Task.punctuate`."""
         operators, begun = self.meters.operators, clock()
-        operators.begin()
+        operators.begin(PUNCTUATORS)
         try:
             called = self.task.punctuate(wall_ms)
         except BaseException:

@@ -48,15 +48,17 @@ class MeasuredRuns:
         """Returns a meter for another task."""
         return OperatorMeter(self.now_s, self._overhead)
 
-    def pick(self) -> float:
-        """Returns the number of runs that the next one stands for; 0 if it is not measured."""
-        if self.share < 1 and self._random() >= self.share:
+    def pick(self, often: float = 1.0) -> float:
+        """Returns the number of runs that the next one stands for; 0 if it is not measured. ``often``: so many times as
+        many runs of this kind are measured as of others."""
+        share = min(1.0, often * self.share)
+        if share < 1 and self._random() >= share:
             return 0.0
-        return 1 / self.share
+        return 1 / share
 
-    def measured(self, weight: float, cost_s: float) -> None:
+    def measured(self, weight: float, cost_s: float, often: float = 1.0) -> None:
         """Note that measuring a run of this weight took ``cost_s``, and adjust the share from time to time."""
-        self._all_would_take_s += weight * cost_s
+        self._all_would_take_s += often * weight * cost_s
         now_s = self.now_s()
         elapsed_s = now_s - self._adjusted_s
         if elapsed_s >= _ADJUST_EACH_S:

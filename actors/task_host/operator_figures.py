@@ -19,6 +19,8 @@ RECORDS, LONG, PUNCTUATORS, COMMIT = range(4)
 that is measured stands only for others of its kind."""
 _LONG_S = 0.02
 """From this duration on, a run with records is a long one: runs end after some 2 ms, or after their first record."""
+_OFTEN = 20.0
+"""So many times as many runs without records are measured: of punctuators and commits there are few."""
 _LEAST_RUNS = 5
 _NEGLIGIBLE = 0.03
 """Share of a task's time about which nothing need be known for its operators to have figures."""
@@ -70,10 +72,10 @@ class OperatorFigures:
         node = self._sources.get(topic, topic)
         self._decoded_s[node] = self._decoded_s.get(node, 0.0) + spent_s
 
-    def begin(self) -> None:
+    def begin(self, kind: int = RECORDS) -> None:
         """Begin a run, and measure it if it is picked. :meth:`end` must follow, or :meth:`fail`."""
         meter = self._meter
-        if meter is not None and meter.connected and (weight := self._runs.pick()):
+        if meter is not None and meter.connected and (weight := self._runs.pick(_often(kind))):
             self._weight = weight
             meter.begin()
 
@@ -81,7 +83,7 @@ class OperatorFigures:
         """Yields as ``steps``, the steps of a commit, each of which is a run."""
         while True:
             begun_s = self.now_s()
-            self.begin()
+            self.begin(COMMIT)
             try:
                 next(steps)
             except StopIteration:
@@ -107,7 +109,7 @@ class OperatorFigures:
             self._weight = 0.0
             rest_s, cost_s = meter.end()
             spent_s = max(0.0, spent_s - cost_s)
-            self._runs.measured(weight, cost_s)
+            self._runs.measured(weight, cost_s, _often(kind))
         if idle:
             return spent_s
         if kind == RECORDS and spent_s >= _LONG_S:
@@ -165,20 +167,33 @@ class OperatorFigures:
         nodes = dict.fromkeys(self._meter.nodes, 0.0)
         busy_s, calls = dict(nodes), dict(nodes)
         spent_s = sum(now.seconds - then.seconds for now, then in zip(self._kinds, before, strict=True))
+        unknown: list[_Kind] = []
         for now, then in zip(self._kinds, before, strict=True):
             grown = _grown(now, then)
             if grown is None:
                 if now.seconds - then.seconds > _NEGLIGIBLE * spent_s:
                     return {}
+                unknown.append(now)
                 continue
             for node in nodes:
                 busy_s[node] += grown.self_s.get(node, 0.0)
                 calls[node] += grown.calls.get(node, 0.0)
         for node, decoded_s in self._decoded_s.items():
             busy_s[node] = busy_s.get(node, 0.0) + decoded_s - decoded_before.get(node, 0.0)
+        for node in [node for node in nodes if unknown and _may_lack(node, calls[node], unknown)]:
+            del busy_s[node], calls[node]
         measured: Measured = {(NODE, "busy-ratio", node): min(1.0, spent / elapsed_s) for node, spent in busy_s.items()}
         measured |= {(NODE, "records-rate", node): each / elapsed_s for node, each in calls.items()}
         return measured
+
+
+def _often(kind: int) -> float:
+    return 1.0 if kind in (RECORDS, LONG) else _OFTEN
+
+
+def _may_lack(node: str, calls: float, unknown: list[_Kind]) -> bool:
+    """Returns True if records may have entered ``node`` in runs of kinds that too little is known of."""
+    return not calls or any(node in kind.calls for kind in unknown)
 
 
 def _grown(now: _Kind, then: _Kind) -> _Kind | None:

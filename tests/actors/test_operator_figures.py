@@ -55,7 +55,7 @@ class Play:
 
     def process(self, records: int, kind: int = RECORDS, rest_s: float = 0.0) -> None:
         begun_s = self.now_s
-        self.figures.begin()
+        self.figures.begin(kind)
         self.now_s += rest_s
         for _ in range(records):
             self.head("k", "v", 1)
@@ -74,7 +74,7 @@ class Play:
 def test_a_slow_operator_has_nearly_all_of_the_share_and_a_filter_passes_one_of_ten() -> None:
     play = Play(share=1 / 20)
     play.b_s, play.passed_of_10 = 0.01, 1
-    play.runs.measured = lambda weight, cost_s: None  # type: ignore[method-assign]  # keeps the share
+    play.runs.measured = lambda weight, cost_s, often=1.0: None  # type: ignore[method-assign]  # keeps the share
     play.measured()
     for _ in range(4000):
         play.process(10)
@@ -108,12 +108,12 @@ def test_the_decoding_of_records_is_time_of_their_source() -> None:
 def test_figures_are_absent_until_enough_runs_were_measured_and_again_when_none_are() -> None:
     play = Play(share=0.0001)
     assert play.measured() == {}, "nothing has happened yet"
-    play.runs.pick = lambda: 0.0  # type: ignore[method-assign]
+    play.runs.pick = lambda often=1.0: 0.0  # type: ignore[method-assign]
     for _ in range(50):
         play.process(10)
     play.idle_until(1002.0)
     assert play.measured() == {}
-    play.runs.pick = lambda: 10.0  # type: ignore[method-assign]
+    play.runs.pick = lambda often=1.0: 10.0  # type: ignore[method-assign]
     for _ in range(5):
         play.process(10)
     play.idle_until(1004.0)
@@ -125,13 +125,13 @@ def test_what_was_seen_in_usual_runs_is_not_said_of_long_ones() -> None:
     play.measured()
     for _ in range(100):
         play.process(10)  # 2 ms each
-    play.runs.pick = lambda: 0.0  # type: ignore[method-assign]
+    play.runs.pick = lambda often=1.0: 0.0  # type: ignore[method-assign]
     play.b_s = 0.5
     play.process(1)
     play.idle_until(1005.0)
     assert play.measured() == {}, "most of the time was a long run that was not measured"
     play.idle_until(1040.0)
-    play.runs.pick = lambda: 1.0  # type: ignore[method-assign]
+    play.runs.pick = lambda often=1.0: 1.0  # type: ignore[method-assign]
     play.measured()
     play.process(1)
     play.idle_until(1050.0)
@@ -148,6 +148,32 @@ def test_punctuators_and_commits_count_by_their_own_runs() -> None:
     assert play.figures._kinds[COMMIT].runs == 4
     play.idle_until(1010.0)
     assert play.measured()["records-rate", "b"] == pytest.approx((1 + 3) / 10)
+
+
+def test_an_operator_that_only_an_unmeasured_commit_reaches_has_no_figures_instead_of_nothing() -> None:
+    play = Play(share=1.0)
+    play.measured()
+    play.passed_of_10 = 0
+    for _ in range(1000):
+        play.process(10)
+    play.runs.pick = lambda often=1.0: 0.0  # type: ignore[method-assign]
+    list(play.figures.steps(_flushing(play)))
+    play.idle_until(1010.0)
+    measured = play.measured()
+    assert measured["records-rate", "source"] == pytest.approx(1000.0)
+    assert ("records-rate", "b") not in measured
+    assert ("busy-ratio", "b") not in measured
+
+
+def test_runs_without_records_are_measured_more_often_within_the_same_budget() -> None:
+    random = Random(5).random
+    runs = MeasuredRuns(lambda: 0.0, lambda: 0.0, FREE, random)
+    runs.share = 0.002
+    picked = [runs.pick(20.0) for _ in range(20_000)]
+    assert sum(picked) == pytest.approx(20_000, rel=0.1)
+    assert set(picked) == {0.0, 1 / 0.04}
+    runs.share = 0.5
+    assert runs.pick(20.0) == 1.0
 
 
 def _flushing(play: Play) -> Iterator[None]:

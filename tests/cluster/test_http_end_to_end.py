@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import penstock as ps
 from penstock.api.page.documents import LiveDocument, RolloutDocument, TopologyBody
+from penstock.api.page.flame_routes import FlameBody
 from penstock.api.page.history_routes import EventBody, HistoryBody
 from penstock.api.page.record_bodies import PeekBody
 from penstock.api.schemas import ApplicationBody
@@ -79,7 +80,7 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     assert client.get(f"{counts}/keys/nobody").json()["type"] == "urn:penstock:problem:absent-key"
 
     eventually(lambda: _metric(client, "kafka_streams_stream_task_process_total") > len(it.sent), "processed counted")
-    assert _metric(client, "kafka_streams_stream_client_state") == 2
+    _why_is_it_slow(client, application)
     assert missing_from(client.get("/metrics").text, dashboard()) == []
     (node,) = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
     endpoint = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
@@ -93,6 +94,19 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     assert app.close()
     with pytest.raises(httpx.ConnectError):
         client.get("/healthz")
+
+
+def _why_is_it_slow(client: httpx.Client, application: str) -> None:
+    """Asks for the figures of operators, and for the stacks of the actor."""
+    assert _metric(client, "kafka_streams_stream_client_state") == 2
+    node = "kafka_streams_stream_processor_node_"
+    eventually(lambda: f"{node}busy_ratio{{" in client.get("/metrics").text, "shares of operators")
+    assert f"{node}records_rate{{" in (metrics := client.get("/metrics").text)
+    assert "kafka_streams_stream_thread_gc_ratio{" in metrics
+    answer = client.post(f"{application}/actors/stream/1/flame", json={"seconds": 0.5})
+    assert answer.status_code == 200, answer.text
+    stacks = FlameBody.model_validate(answer.json()).stacks
+    assert any("step (" in str(frame) for stack in stacks for frame in stack), "the loop of the actor"
 
 
 def _restart_an_actor(client: httpx.Client, application: str) -> None:
