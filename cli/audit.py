@@ -19,11 +19,11 @@ from penstock.common.errors import ConfigError
 from penstock.common.shown import counted
 
 if TYPE_CHECKING:
+    from penstock.common.step_progress import Progress
     from penstock.kafka.clients import ConfluentClients
     from penstock.pipeline.audit.audit import AuditReport, ShownDifference, TakeImages
     from penstock.pipeline.audit.contracts import LiveStores
     from penstock.pipeline.audit.plan import AuditPlan
-    from penstock.pipeline.backfill.progress import Progress
     from penstock.state.key_sample import KeySample
 
 DIFFERENCES = 3
@@ -120,7 +120,7 @@ def images_of(application_id: str, within_s: float, progress: Progress = lambda 
     """Returns the function that takes the images of a running application, in ``within_s`` seconds."""
     from penstock.cluster.client.live_images import take_live_images
     from penstock.cluster.queries.audit_point import Wave
-    from penstock.pipeline.backfill.progress import StepProgress
+    from penstock.common.step_progress import StepProgress
 
     def take(plan: AuditPlan, clients: ConfluentClients) -> LiveStores:
         progress(StepProgress("waiting for an audit point of the application"))

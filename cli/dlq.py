@@ -14,15 +14,15 @@ from rich.table import Table
 
 from penstock.cli import dlq_options as options
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at
-from penstock.cli.dlq_letters import Letter
-from penstock.cli.dlq_notes import create_notes_topic, notes_topic, read_notes
-from penstock.cli.dlq_plan import Route
-from penstock.cli.dlq_reading import Letters, all_letters, partitions_of
-from penstock.cli.dlq_replay import TRANSACTION_TIMEOUT_MS, Planned, Replayer, plan_replay
 from penstock.cli.dlq_show import SerdesOf, json_of, text_of
-from penstock.cli.dlq_summary import Cause, Counted, Summary
 from penstock.cli.output import AsJson, confirm, console, print_json
 from penstock.cli.step_progress import shown_progress
+from penstock.cluster.dead_letters.letters import Letter
+from penstock.cluster.dead_letters.notes import create_notes_topic, notes_topic, read_notes
+from penstock.cluster.dead_letters.plan import Route
+from penstock.cluster.dead_letters.reading import Letters, all_letters, partitions_of
+from penstock.cluster.dead_letters.replay import TRANSACTION_TIMEOUT_MS, Planned, Replayer, plan_replay
+from penstock.cluster.dead_letters.summary import Cause, Counted, Summary
 from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.offset_ranges import OffsetRange
 from penstock.common.shown import counted
@@ -47,6 +47,10 @@ def _clients(servers: str, command_config: Path | None) -> KafkaClients:
         consumer={"isolation.level": "read_committed"},
         producer={"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS},
     )
+
+
+def _tell(sentence: str) -> None:
+    typer.echo(sentence, err=True)
 
 
 @contextmanager
@@ -79,7 +83,7 @@ def list_letters(
     """
     selected = options.filter_of(exception, source, partition, since, until, contains)
     clients = _clients(bootstrap_servers, command_config)
-    letters, notes = all_letters(clients, topic), read_notes(clients, topic)
+    letters, notes = all_letters(clients, topic, _tell), read_notes(clients, topic)
     summary, read = Summary(), 0
     with _interruptible(), shown_progress() as progress:
         for letter in letters.read(f"reading {topic}", progress):
@@ -154,7 +158,7 @@ def show(
         if places:
             found: Iterator[Letter] = _at(clients, topic, places)
         else:
-            every = all_letters(clients, topic).read(f"reading {topic}", lambda _: None)
+            every = all_letters(clients, topic, _tell).read(f"reading {topic}", lambda _: None)
             found = (letter for letter in every if selected.matches(letter))
         shown = 0
         for letter in found:
@@ -228,7 +232,7 @@ def replay(
     clients = _clients(bootstrap_servers, command_config)
     if to == topic:
         raise ConfigError(f"--to {to} is the dead letter topic itself: give another topic, or leave out --to")
-    letters = all_letters(clients, topic)
+    letters = all_letters(clients, topic, _tell)
     if places:
         selected = options.with_places(selected, places, list(letters.ranges))
     if to is not None:

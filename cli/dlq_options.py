@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from penstock.cli.dlq_letters import Filter
+from penstock.cluster.dead_letters.letters import Filter
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
 from penstock.common.written_times import WithoutZone, ms_of_iso

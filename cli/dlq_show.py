@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from penstock.api.encoding import to_json
-from penstock.cli.dlq_letters import Letter
-from penstock.cli.dlq_notes import PastReplay
 from penstock.cli.output import shown
+from penstock.cluster.dead_letters.letters import Letter
+from penstock.cluster.dead_letters.notes import PastReplay
 from penstock.common.dead_letters import own_headers
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bars
 
 from penstock.cli import output
-from penstock.pipeline.backfill.progress import TASKS
+from penstock.common.step_progress import TASKS
 
 if TYPE_CHECKING:
-    from penstock.pipeline.backfill.progress import Progress, StepProgress
+    from penstock.common.step_progress import Progress, StepProgress
 
 _LINE_EACH_S = 10.0
 
@@ -65,7 +65,7 @@ class Lines:
         self._at = 0.0
 
     def __call__(self, now: StepProgress) -> None:
-        """Take a report: see :data:`~penstock.pipeline.backfill.progress.Progress`."""
+        """Take a report: see :data:`~penstock.common.step_progress.Progress`."""
         at = self._clock()
         if now.step != self._step:
             self._write(now.step)

@@ -14,10 +14,10 @@ import typer
 
 from penstock.api.encoding import to_json
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at
-from penstock.cli.deleted_records import skip_deleted
 from penstock.cli.output import shown
 from penstock.cli.topic_options import KeySerde, SerdeName, TopicName, ValueSerde
 from penstock.cli.where import Condition, headers_as_text, plain
+from penstock.cluster.topic_reading.deleted_records import skip_deleted
 from penstock.common.errors import ConfigError, DeserializationError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
@@ -189,7 +189,7 @@ def batches(
         for batch in consumer.poll(_RECORDS, _POLL_S):
             yield batch if ends is None else batch.before(ends[batch.partition])
         for partition, offset in consumer.lost_positions().items():
-            skip_deleted(consumer, partition, offset)
+            typer.echo(skip_deleted(consumer, partition, offset), err=True)
 
 
 def _has_reached(position: int, end: int) -> bool:

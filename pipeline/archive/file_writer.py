@@ -12,13 +12,13 @@ import pyarrow as pa
 from penstock.common.ids import TopicPartition
 from penstock.common.offset_ranges import OffsetRange
 from penstock.kafka.clients import KafkaClients
+from penstock.kafka.range_reader import KafkaReader
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.decoding import Decoding
 from penstock.pipeline.archive.file_builder import FileBuilder
 from penstock.pipeline.archive.manifest import ArchivedFile
 from penstock.pipeline.archive.records import arrow_of
-from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 FILE_BYTES = 64 << 20
 """The size at which a file is closed. A task holds one file in memory."""

@@ -13,11 +13,11 @@ from penstock.common.ids import TopicPartition
 from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import KafkaClients
+from penstock.kafka.range_reader import KafkaReader
 from penstock.objects.contracts import ObjectStore
 from penstock.pipeline.archive.manifest import ArchivedFile
 from penstock.pipeline.archive.plan import Offsets
 from penstock.pipeline.archive.records import ContentDigest, arrow_of, read_file
-from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 ABORTED = "aborted"
 MARKER = "marker"

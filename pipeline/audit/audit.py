@@ -13,6 +13,7 @@ from pyspark.sql import Row
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.step_progress import Progress, StepProgress
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics.known_topics import without_lost_topics
 from penstock.objects.storage import ObjectLocation
@@ -26,7 +27,7 @@ from penstock.pipeline.audit.task_audit import TaskAudit
 from penstock.pipeline.audit.work_folder import work_folder
 from penstock.pipeline.backfill.archive_history import ArchiveAndKafka, ArchiveHistory
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
-from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
+from penstock.pipeline.backfill.progress import Meter
 from penstock.pipeline.backfill.resuming import program_hash
 from penstock.pipeline.backfill.run_stages import StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id

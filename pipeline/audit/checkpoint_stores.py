@@ -12,14 +12,14 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.offset_ranges import OffsetRange
+from penstock.common.step_progress import Progress, StepProgress
 from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.range_reader import has_records
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.audit.checkpoint_offsets import Checkpoints, inputs_of, unsettled
 from penstock.pipeline.audit.contracts import StoreOfTask
 from penstock.pipeline.audit.plan import AuditPlan
-from penstock.pipeline.backfill.progress import Progress, StepProgress
 from penstock.pipeline.reading.kafka_history import KafkaHistory
-from penstock.pipeline.reading.kafka_reader import has_records
 from penstock.pipeline.task_hosts.stores import TaskDisk, new_run_id, remove_left
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.compared_rows import digests_of_store, rows_of_store

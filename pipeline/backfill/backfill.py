@@ -15,6 +15,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
+from penstock.common.step_progress import Progress, StepProgress
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics.creation import ensure_topics
@@ -36,7 +37,7 @@ from penstock.pipeline.backfill.offsets_now import OffsetLookUp
 from penstock.pipeline.backfill.outputs import NoOutput, ParquetOutput, refuse_if_written
 from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill, refuse_if_moved, refuse_if_running
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
-from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
+from penstock.pipeline.backfill.progress import Meter
 from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash, refuse_other_topics
 from penstock.pipeline.backfill.run_stages import Results, StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id

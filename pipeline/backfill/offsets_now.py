@@ -13,9 +13,9 @@ from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.common.written_times import moment
 from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
+from penstock.kafka.range_reader import has_records
 from penstock.pipeline.backfill.bounds import EARLIEST, Bounds, OffsetsAt
 from penstock.pipeline.reading.kafka_history import kafka_ranges
-from penstock.pipeline.reading.kafka_reader import has_records
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.topology.physical.topic_plan import TopicPlan
 from penstock.topology.physical.topology import Topology, internal_topic

@@ -11,25 +11,9 @@ from typing import Protocol
 
 from penstock.common.beside import beside
 from penstock.common.errors import ObjectStoreError
+from penstock.common.step_progress import RECORDS, Progress, StepProgress
 
-TASKS, RECORDS = "tasks of Spark", "records"
 _LOOK_EACH_S = 1.0
-
-
-@dataclass(frozen=True)
-class StepProgress:
-    """The progress of a step: ``done`` of ``total`` units; 0 while the total is not known. ``per_second`` and
-    ``left_s`` (seconds) are estimates for records, None for tasks of Spark."""
-
-    step: str
-    done: int = 0
-    total: int = 0
-    unit: str = TASKS
-    per_second: float | None = None
-    left_s: float | None = None
-
-
-Progress = Callable[[StepProgress], None]
 
 
 class TakesRows(Protocol):

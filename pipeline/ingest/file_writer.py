@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from penstock.common.errors import ProductionError
+from penstock.kafka.noted_transactions import Transactions
 from penstock.pipeline.ingest.contracts import FileError, Rows
 from penstock.pipeline.ingest.encoding import Encoded, Encoder
 from penstock.pipeline.ingest.job import IngestJob
-from penstock.pipeline.ingest.progress import FileProgress
-from penstock.pipeline.ingest.transactions import Transactions
+from penstock.pipeline.ingest.progress import FileProgress, file_record
 
 _REFUSED_KEPT = 5
 """Number of refused rows of a file of which the messages are kept."""
@@ -43,7 +43,7 @@ class FileWriter:
                 sent = index + 1
             self._send(rows.first, encoded, sent, len(rows))
         finally:
-            self._writer.note(self._name, self.progress)
+            self._writer.note(file_record(self._name, self.progress))
 
     def _send(self, first: int, encoded: Encoded, begin: int, end: int) -> None:
         send, topic = self._writer.producer.send, self._topic

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.shown import counted
 from penstock.kafka.clients import KafkaClients
+from penstock.kafka.noted_transactions import transactions
 from penstock.pipeline.ingest.checks import check_files
 from penstock.pipeline.ingest.contracts import CsvForm, SourceFile
 from penstock.pipeline.ingest.files import Source
@@ -20,7 +21,6 @@ from penstock.pipeline.ingest.lane import LaneReport
 from penstock.pipeline.ingest.mapping import RecordMapping
 from penstock.pipeline.ingest.plan import IngestPlan, Lane, plan_ingest
 from penstock.pipeline.ingest.progress import Progress, ProgressTopic, Run, file_record, run_record
-from penstock.pipeline.ingest.transactions import transactions
 from penstock.pipeline.ingest.watch import Report, Watch
 
 RunLanes = Callable[[IngestJob, Sequence[Lane]], Iterable[LaneReport]]

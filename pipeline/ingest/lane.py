@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, ConfigError, ObjectStoreError
 from penstock.common.log import logger
 from penstock.kafka.contracts import UndeliveredError
+from penstock.kafka.noted_transactions import Transactions, transactions
 from penstock.objects.digests import digest_of_file
 from penstock.pipeline.ingest.checks import check_schema
 from penstock.pipeline.ingest.contracts import FileError, SourceFile
@@ -24,9 +25,8 @@ from penstock.pipeline.ingest.encoding import Encoder
 from penstock.pipeline.ingest.file_writer import FileWriter
 from penstock.pipeline.ingest.job import IngestJob
 from penstock.pipeline.ingest.plan import Lane, changed, is_done
-from penstock.pipeline.ingest.progress import FileProgress, Progress
+from penstock.pipeline.ingest.progress import FileProgress, Progress, file_record
 from penstock.pipeline.ingest.reading import read_rows, schema_of
-from penstock.pipeline.ingest.transactions import Transactions, transactions
 
 _COMMIT_EACH_S = 2.0
 _PATIENCE_S = 120.0
@@ -135,7 +135,7 @@ class LaneWriter:
             raise FileError(changed(known, f"its hash was {known.digest}, and is {digest}"))
         if not now.done:
             now = self._write_rows(writer, file, local, now)
-        writer.note(file.name, replace(now, done=True))
+        writer.note(file_record(file.name, replace(now, done=True)))
 
     def _write_rows(self, writer: Transactions, file: SourceFile, local: Path, now: FileProgress) -> FileProgress:
         job = self._job

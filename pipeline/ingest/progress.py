@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
@@ -19,7 +18,8 @@ from penstock.common.offset_ranges import OffsetRange
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import Admin
-from penstock.pipeline.reading.kafka_reader import KafkaReader
+from penstock.kafka.noted_transactions import ProgressRecord
+from penstock.kafka.range_reader import KafkaReader
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """Longest time for which records of an ingest that was killed hold up readers of committed records. A rerun ends it."""
@@ -49,13 +49,6 @@ class Run(msgspec.Struct, frozen=True):
     begun_ms: int
     topic_id: str
     settings: dict[str, str]
-
-
-class ProgressRecord(NamedTuple):
-    """A record of the progress topic."""
-
-    key: bytes
-    value: bytes
 
 
 @dataclass

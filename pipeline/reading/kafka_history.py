@@ -12,9 +12,9 @@ from penstock.common.ids import TopicPartition
 from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import RecordConsumer
+from penstock.kafka.range_reader import KafkaReader
 from penstock.kafka.topics import Topics
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
-from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from penstock.cli import backfill
 from penstock.cli.step_progress import Lines, shown_progress
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
+from penstock.common.step_progress import RECORDS, StepProgress
 from penstock.pipeline.backfill.backfill import BackfillReport
-from penstock.pipeline.backfill.progress import RECORDS, StepProgress
 
 
 def test_an_end_of_history_that_is_none_is_refused_before_anything_starts() -> None:

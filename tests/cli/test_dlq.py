@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli import dlq
-from penstock.cli.dlq_replay import Replayer
 from penstock.cli.dlq_show import hex_dump, shown_bytes
 from penstock.cli.main import app
+from penstock.cluster.dead_letters.replay import Replayer
 from penstock.common.dead_letters import Replayed, replayed_header
 from penstock.common.errors import ConfigError, MissingTopicError, ProductionError, StreamsError
 from penstock.common.topics import NewTopic
-from tests.cli.letters import DLQ, Rig, error_headers
+from tests.cluster.dead_letters.making import DLQ, Rig, error_headers
 
 
 @pytest.fixture

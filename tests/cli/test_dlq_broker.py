@@ -13,14 +13,14 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.dlq_letters import Letter
-from penstock.cli.dlq_reading import all_letters
 from penstock.cli.main import app
+from penstock.cluster.dead_letters.letters import Letter
+from penstock.cluster.dead_letters.reading import all_letters
 from penstock.common.dead_letters import Replayed, read_replayed
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from tests.cli.letters import error_headers
+from tests.cluster.dead_letters.making import error_headers
 from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.submission

@@ -12,7 +12,7 @@ from penstock.common.dead_letters import (
     replayed_header,
 )
 from penstock.common.records import Header
-from tests.cli.letters import error_headers
+from tests.cluster.dead_letters.making import error_headers
 
 
 def test_the_error_headers_are_those_of_kip_1034_in_their_order() -> None:

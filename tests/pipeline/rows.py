@@ -17,8 +17,8 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.offset_ranges import Ranges
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import KafkaClients
+from penstock.kafka.range_reader import KafkaReader
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.reading.kafka_reader import KafkaReader
 from penstock.pipeline.reading.merge import TimedBatches, TimesOf, merged, merged_writers
 from penstock.pipeline.rows import OUTPUT_ARROW
 from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts

@@ -16,6 +16,7 @@ from penstock.common.errors import ArchiveError, ArchiveGapError
 from penstock.common.ids import TopicPartition
 from penstock.common.offset_ranges import OffsetRange, Ranges
 from penstock.common.topics import NewTopic
+from penstock.kafka.range_reader import KafkaReader
 from penstock.objects.digests import digest_of
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.manifest import ArchivedFile, file_name
@@ -25,7 +26,6 @@ from penstock.pipeline.backfill.backfill import BackfillOptions, backfill, expla
 from penstock.pipeline.backfill.bounds import bounds_of
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory, every_record
 from penstock.pipeline.reading.kafka_history import kafka_ranges
-from penstock.pipeline.reading.kafka_reader import KafkaReader
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from tests.cluster.conftest import WordCount

@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from penstock.common.errors import ObjectStoreError
+from penstock.common.step_progress import RECORDS, StepProgress
 from penstock.pipeline.backfill import progress
-from penstock.pipeline.backfill.progress import RECORDS, Meter, StepProgress
+from penstock.pipeline.backfill.progress import Meter
 from tests.waiting import PATIENCE_S, eventually
 
 

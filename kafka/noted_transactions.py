@@ -1,4 +1,5 @@
-"""A producer that holds one ``transactional.id``, as a ``with`` block."""
+"""A producer that holds one ``transactional.id``, as a ``with`` block; its transactions note their progress in a
+topic."""
 
 from __future__ import annotations
 
@@ -6,12 +7,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from penstock.common.errors import StreamsError
 from penstock.common.records import SENT_NOW
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import TransactionAbortedError, TransactionalProducer
-from penstock.pipeline.ingest.progress import FileProgress, ProgressRecord, file_record
+
+
+class ProgressRecord(NamedTuple):
+    """A record of a progress topic."""
+
+    key: bytes
+    value: bytes
 
 
 class Transactions:
@@ -23,7 +31,7 @@ class Transactions:
         self._clock = clock
         self._asked: Future[None] | None = None
         self._begun_s: float | None = None
-        self._noted: dict[str, FileProgress] = {}
+        self._noted: dict[bytes, ProgressRecord] = {}
 
     def take_id(self) -> None:
         """Take the id: what its last owner has not committed is aborted."""
@@ -35,10 +43,11 @@ class Transactions:
             self.producer.begin_transaction()
             self._begun_s = self._clock()
 
-    def note(self, name: str, progress: FileProgress) -> None:
-        """Take the progress of a file into the transaction: all of its records up to there must have been sent."""
+    def note(self, record: ProgressRecord) -> None:
+        """Take progress into the transaction, in the place of that with the same key: all records up to there must have
+        been sent."""
         self.begin()
-        self._noted[name] = progress
+        self._noted[record.key] = record
 
     @property
     def is_open(self) -> bool:
@@ -56,8 +65,8 @@ class Transactions:
             self._send(record)
         if self._begun_s is None:
             return
-        for name, progress in self._noted.items():
-            self._send(file_record(name, progress))
+        for record in self._noted.values():
+            self._send(record)
         self._answered(self.producer.commit_transaction({}, b""))
         self._begun_s = None
         self._noted.clear()

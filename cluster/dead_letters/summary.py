@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from penstock.cli.dlq_letters import Letter
+from penstock.cluster.dead_letters.letters import Letter
 
 _MOST_MESSAGES = 20
 """Messages of one exception in one topic that are told apart."""

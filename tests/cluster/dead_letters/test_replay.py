@@ -9,21 +9,29 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import dlq_reading
-from penstock.cli.dlq_letters import Filter
-from penstock.cli.dlq_notes import FOREIGN, NO_RECORD, NO_SOURCE, OWN, create_notes_topic, notes_topic, read_notes
-from penstock.cli.dlq_plan import BEFORE, SAME, Plan, Route, gone
-from penstock.cli.dlq_reading import all_letters
-from penstock.cli.dlq_replay import Pace, Planned, Replayer, plan_replay
+from penstock.cluster.dead_letters import reading
+from penstock.cluster.dead_letters.letters import Filter
+from penstock.cluster.dead_letters.notes import (
+    FOREIGN,
+    NO_RECORD,
+    NO_SOURCE,
+    OWN,
+    create_notes_topic,
+    notes_topic,
+    read_notes,
+)
+from penstock.cluster.dead_letters.plan import BEFORE, SAME, Plan, Route, gone
+from penstock.cluster.dead_letters.reading import all_letters
+from penstock.cluster.dead_letters.replay import Pace, Planned, Replayer, plan_replay
 from penstock.common.dead_letters import Replayed, replayed_header
 from penstock.common.errors import ConfigError, ProductionError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.murmur2 import partition_for
+from penstock.common.step_progress import StepProgress
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError
-from penstock.pipeline.backfill.progress import StepProgress
 from penstock.testing.fake_broker import FakeRecord
-from tests.cli.letters import DLQ, Rig, error_headers
+from tests.cluster.dead_letters.making import DLQ, Rig, error_headers
 from tests.tiers import examples
 
 
@@ -158,7 +166,7 @@ def test_a_replay_whose_transaction_the_broker_has_aborted_writes_its_records_la
 
 
 def test_an_interrupted_replay_forgets_nothing_that_earlier_ones_have_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dlq_reading, "_RECORDS", 1)
+    monkeypatch.setattr(reading, "_RECORDS", 1)
     rig = Rig(orders=1)
     for number in range(7):
         rig.put(error_headers(offset=number), value=b"%d" % number, partition=min(number, 1))
@@ -424,7 +432,7 @@ def test_each_record_is_replayed_once_whatever_happens(number: int, monkeypatch:
     seed = random.randrange(1 << 30)
     print("seed", seed)
     rng = random.Random(seed)
-    monkeypatch.setattr(dlq_reading, "_RECORDS", rng.choice([1, 2, 1000]))
+    monkeypatch.setattr(reading, "_RECORDS", rng.choice([1, 2, 1000]))
     rig = Rig(orders=3, other=1)
     written: set[bytes] = set()
     for _ in range(rng.randrange(2, 8)):

@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.cli.dlq_letters import Filter, Letter
+from penstock.cluster.dead_letters.letters import Filter, Letter
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
 from penstock.common.offset_ranges import OffsetRange
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import Admin
-from penstock.pipeline.ingest.progress import ProgressRecord
-from penstock.pipeline.reading.kafka_reader import KafkaReader
+from penstock.kafka.noted_transactions import ProgressRecord
+from penstock.kafka.range_reader import KafkaReader
 
 SUFFIX = "-replays"
 

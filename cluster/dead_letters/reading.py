@@ -7,16 +7,16 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-from penstock.cli.deleted_records import skip_deleted
-from penstock.cli.dlq_letters import Letter, letters_of
+from penstock.cluster.dead_letters.letters import Letter, letters_of
+from penstock.cluster.topic_reading.deleted_records import skip_deleted
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.offset_ranges import OffsetRange, Ranges, size_of
 from penstock.common.records import RecordBatch
 from penstock.common.shown import similar_to
+from penstock.common.step_progress import RECORDS, Progress, StepProgress
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import RecordConsumer
-from penstock.pipeline.backfill.progress import RECORDS, Progress, StepProgress
 
 _RECORDS = 1000
 _POLL_S = 0.1
@@ -43,12 +43,18 @@ class Counter:
         self._progress(StepProgress(self._step, done, self._total, RECORDS, rate, left))
 
 
+def _told_nobody(sentence: str) -> None:
+    """Drops a sentence."""
+
+
 @dataclass(frozen=True)
 class Letters:
-    """The letters at ``ranges`` of a dead letter topic. ``clients`` must read committed records."""
+    """The letters at ``ranges`` of a dead letter topic. ``clients`` must read committed records. ``tell`` gets a
+    sentence about letters that are deleted before they are read."""
 
     clients: KafkaClients
     ranges: Ranges
+    tell: Callable[[str], None] = _told_nobody
 
     def read(self, step: str, progress: Progress) -> Generator[Letter]:
         """Yields the letters, those of one partition in order. Raises BrokerUnreachableError if none comes for a
@@ -69,7 +75,7 @@ class Letters:
                     if batch.partition in left:
                         yield batch.before(left[batch.partition].end)
                 for at, offset in consumer.lost_positions().items():
-                    skip_deleted(consumer, at, offset)
+                    self.tell(skip_deleted(consumer, at, offset))
                 remaining = {at: each for at, each in left.items() if consumer.position(at) < each.end}
                 if found or len(remaining) < len(left):
                     heard_s = time.monotonic()  # the caller may have taken long with the last ones
@@ -103,10 +109,10 @@ def partitions_of(clients: KafkaClients, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in range(counts[topic])]
 
 
-def all_letters(clients: KafkaClients, topic: str) -> Letters:
+def all_letters(clients: KafkaClients, topic: str, tell: Callable[[str], None] = _told_nobody) -> Letters:
     """Returns the letters that a topic has now. Raises MissingTopicError."""
     partitions = partitions_of(clients, topic)
     with closing(clients.consumer()) as consumer:
         begins = consumer.fetch_beginning_offsets(partitions)
     ends = clients.admin().end_offsets(partitions)
-    return Letters(clients, {at: OffsetRange(begins[at], ends[at]) for at in partitions})
+    return Letters(clients, {at: OffsetRange(begins[at], ends[at]) for at in partitions}, tell)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.dlq_letters import Letter
+from penstock.cluster.dead_letters.letters import Letter
 from penstock.common.dead_letters import ERROR_HEADERS
 from penstock.common.records import Header
 from penstock.common.topics import NewTopic

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.common.ids import TopicPartition
 from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
-from penstock.pipeline.reading.kafka_reader import KafkaReader
+from penstock.kafka.range_reader import KafkaReader
 
 FAST, SLOW = TopicPartition("fast", 0), TopicPartition("slow", 0)
 LARGE, COUNT, MOST = 5_000_000, 100, 40_000_000

@@ -1,4 +1,4 @@
-"""Writes dead letters again, each once: a transaction holds records and the note about them (:mod:`~.dlq_notes`)."""
+"""Writes dead letters again, each once: a transaction holds records and the note about them (:mod:`~.notes`)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from penstock.cli.dlq_letters import Filter, Letter, letters_of
-from penstock.cli.dlq_notes import Notes, Replay, note_record, notes_topic, read_notes
-from penstock.cli.dlq_plan import Destination, Plan, Route
-from penstock.cli.dlq_reading import Counter, Letters
+from penstock.cluster.dead_letters.letters import Filter, Letter, letters_of
+from penstock.cluster.dead_letters.notes import Notes, Replay, note_record, notes_topic, read_notes
+from penstock.cluster.dead_letters.plan import Destination, Plan, Route
+from penstock.cluster.dead_letters.reading import Counter, Letters
 from penstock.common.dead_letters import Replayed, own_headers, replayed_header
 from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import Header
+from penstock.common.step_progress import Progress
 from penstock.kafka.clients import KafkaClients
-from penstock.pipeline.backfill.progress import Progress
-from penstock.pipeline.ingest.transactions import Transactions, transactions
+from penstock.kafka.noted_transactions import Transactions, transactions
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """Longest time for which the records of a replay that was killed hold up readers of committed records."""
@@ -63,7 +63,9 @@ def plan_replay(letters: Letters, route: Route, selected: Filter, limit: int | N
         at: OffsetRange(offsets.begin, plan.ends.get(at.partition, offsets.begin))
         for at, offsets in letters.ranges.items()
     }
-    return Planned(plan, replace(replay, without=tuple(sorted(plan.gone))), Letters(letters.clients, ranges))
+    return Planned(
+        plan, replace(replay, without=tuple(sorted(plan.gone))), Letters(letters.clients, ranges, letters.tell)
+    )
 
 
 @dataclass

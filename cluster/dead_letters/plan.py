@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.cli.dlq_letters import Letter
-from penstock.cli.dlq_notes import Notes, Replay, left_out
+from penstock.cluster.dead_letters.letters import Letter
+from penstock.cluster.dead_letters.notes import Notes, Replay, left_out
 from penstock.common.murmur2 import partition_for
 from penstock.common.shown import counted
 
@@ -86,7 +86,7 @@ class Plan:
     is_full: bool = False
     """True if it has as many letters as ``limit`` allows."""
     replayed: set[int] = field(default_factory=set)
-    """The records that earlier replays wrote, by :attr:`~penstock.cli.dlq_letters.Letter.record_id`."""
+    """The records that earlier replays wrote, by :attr:`~penstock.cluster.dead_letters.letters.Letter.record_id`."""
     _planned: dict[int, str] = field(default_factory=dict)
     """The records that this one writes, and their topics."""
 

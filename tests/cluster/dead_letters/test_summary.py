@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from penstock.cli.dlq_letters import Filter
-from penstock.cli.dlq_summary import FOREIGN, MANY, OTHERS, Summary, without_numbers, without_quotes
+from penstock.cluster.dead_letters.letters import Filter
+from penstock.cluster.dead_letters.summary import FOREIGN, MANY, OTHERS, Summary, without_numbers, without_quotes
 from penstock.common.dead_letters import Replayed, replayed_header
-from tests.cli.letters import error_headers, letter
+from tests.cluster.dead_letters.making import error_headers, letter
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import penstock as ps
-from penstock.cli.dlq_letters import Filter
-from penstock.cli.dlq_notes import create_notes_topic
-from penstock.cli.dlq_plan import Route
-from penstock.cli.dlq_reading import all_letters
-from penstock.cli.dlq_replay import Replayer, plan_replay
-from penstock.cli.dlq_summary import Summary
+from penstock.cluster.dead_letters.letters import Filter
+from penstock.cluster.dead_letters.notes import create_notes_topic
+from penstock.cluster.dead_letters.plan import Route
+from penstock.cluster.dead_letters.reading import all_letters
+from penstock.cluster.dead_letters.replay import Replayer, plan_replay
+from penstock.cluster.dead_letters.summary import Summary
 from penstock.common.dead_letters import read_replayed
-from penstock.pipeline.backfill.progress import StepProgress
+from penstock.common.step_progress import StepProgress
 from penstock.testing.fake_broker import FakeRecord
-from tests.cli.letters import DLQ, Rig
+from tests.cluster.dead_letters.making import DLQ, Rig
 
 BYTES, LONG = ps.Serdes.bytes(), ps.Serdes.long()
 
