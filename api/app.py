@@ -26,6 +26,7 @@ from penstock.api.asking import (
 )
 from penstock.api.limits import Bodies, Places, Rate
 from penstock.api.page import (
+    dead_letter_routes,
     flame_routes,
     history_routes,
     life_routes,
@@ -66,14 +67,8 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
     page_routes.add_to(app)
     feed = app.state.live = LiveFeed(queries)
     live_routes.add_to(app, queries, feed)
-    for add_to in (
-        topology_routes.add_to,
-        peek_routes.add_to,
-        life_routes.add_to,
-        history_routes.add_to,
-        flame_routes.add_to,
-    ):
-        add_to(app, queries)
+    for page in (topology_routes, peek_routes, life_routes, dead_letter_routes, history_routes, flame_routes):
+        page.add_to(app, queries)
     guard.describe(app, bool(settings.tokens))
     return app
 

@@ -26,6 +26,7 @@ from penstock.cluster.application_history import (
     Totals,
 )
 from penstock.cluster.application_metadata import StoreMetadata
+from penstock.cluster.letter_side import LetterSide
 from penstock.cluster.program_view import ProgramView
 from penstock.cluster.record_side import RecordSide
 from penstock.cluster.rollout import Rollout, RolloutPhase
@@ -60,6 +61,7 @@ __all__ = [
     "FlameRefused",
     "HistoryEvent",
     "KeyQuery",
+    "LetterSide",
     "MultiVersionedKeyQuery",
     "PositionBound",
     "PrefixQuery",
@@ -188,6 +190,10 @@ class ReadSide(Protocol):
     @property
     def records(self) -> RecordSide:
         """Questions about the records of topics."""
+
+    @property
+    def letters(self) -> LetterSide:
+        """Questions about dead letters."""
 
     async def status(self) -> ApplicationStatus:
         """State, actors, tasks, placement and lags, as the coordinator knows them."""

@@ -11,7 +11,8 @@ from ray.exceptions import RayError, RayTaskError
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.queries.actor_calls import CALL_S
 from penstock.cluster.ray_cluster.named_actors import require_coordinator
-from penstock.common.errors import ApplicationStateError, TaskNotReadyError
+from penstock.cluster.status import ApplicationStatus
+from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, TaskNotReadyError
 
 T = TypeVar("T")
 
@@ -43,6 +44,12 @@ class CoordinatorCalls:
             except TimeoutError:
                 raise TaskNotReadyError(f"the coordinator of {self._application_id!r} does not answer") from None
         raise AssertionError("unreachable")
+
+    async def require_broker(self) -> None:
+        """Raise BrokerUnreachableError at once if the coordinator knows that no broker answers."""
+        status: ApplicationStatus = await self.ask("status")
+        if status.health.no_broker:
+            raise BrokerUnreachableError(status.waiting or "no broker answers")
 
     async def ask_program(self, question: Callable[[ApplicationSpec], T]) -> T:
         """Returns the answer of ``question``, which can be pickled, about the program that runs: the coordinator calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -72,8 +72,14 @@ class Newest:
     the ``limit`` records is left out.
     """
 
-    def __init__(self, ranges: Mapping[int, OffsetRange], limit: int) -> None:
+    def __init__(
+        self,
+        ranges: Mapping[int, OffsetRange],
+        limit: int,
+        keep: Callable[[RecordBatch, int], Kept] = kept_of,
+    ) -> None:
         self._limit = limit
+        self._keep = keep
         self._partitions = {
             number: _Partition(number, each.begin, max(each.begin, each.end), max(each.begin, each.end))
             for number, each in sorted(ranges.items())
@@ -100,7 +106,7 @@ class Newest:
         """Take records of a window, in their order."""
         window = self._partitions[batch.partition.partition].window
         for index in range(max(0, len(batch) - self._limit), len(batch)):
-            window.append(kept_of(batch, index))
+            window.append(self._keep(batch, index))
         while len(window) > self._limit:
             window.popleft()
 

@@ -38,6 +38,7 @@ from penstock.common.errors import SerializationError, UnknownStateStoreError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.position import Position
 from penstock.common.serdes import Serde, Serdes
+from tests.api.fake_letters import FakeLetterSide
 from tests.api.fake_records import FakeRecordSide
 
 APPLICATION_ID = "word-count"
@@ -144,6 +145,7 @@ class FakeReadSide:
         self.operations: list[str] = []
         self.remembered = ApplicationHistory(began_ms=0)
         self.asked_times = 0, 0
+        self.letters = FakeLetterSide()
         self.fakes = {"counts": FakeStore(Serdes.string()), "by-number": FakeStore(Serdes.integer())}
 
     def _store(self, name: str) -> FakeStore:

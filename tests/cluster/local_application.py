@@ -18,6 +18,7 @@ from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.api.app import create_app
 from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.client.server_settings import ServerSettings
+from penstock.cluster.dead_letters.shown_letters import LetterSource
 from penstock.cluster.program_view import ProgramView
 from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.queries.queries import StateQueries
@@ -71,9 +72,12 @@ class Actor:
 class LocalApplication:
     """``topology`` on topics of ``partitions`` partitions, its tasks on two actors. Stands for the coordinator, too."""
 
-    def __init__(self, state_dir: Path, topology: ps.Topology, topics: Iterable[str], partitions: int = 3) -> None:
+    def __init__(
+        self, state_dir: Path, topology: ps.Topology, topics: Iterable[str], partitions: int = 3, **config: Any
+    ) -> None:
         self.topology, self.partitions = topology, partitions
-        self.rig = Rig(state_dir, topology, partitions, statestore_cache_max_bytes=0, commit_interval_ms=1000)
+        settings = {"statestore_cache_max_bytes": 0, "commit_interval_ms": 1000, **config}
+        self.rig = Rig(state_dir, topology, partitions, **settings)
         changelogs = [f"{APPLICATION}-{name}-changelog" for name in topology.store_builders]
         existing = self.rig.broker.topics()
         names = [name for name in (*topics, *changelogs) if name not in existing]
@@ -124,6 +128,9 @@ class LocalApplication:
 
     def _answer(self, question: Callable[[ApplicationSpec], Any]) -> Any:
         answer = question(self.rig.spec)
+        if isinstance(answer, LetterSource):
+            committed = replace(self.rig.clients, read_committed=True)
+            return replace(answer, reading=committed, writing=committed)
         return replace(answer, clients=self.rig.clients) if isinstance(answer, TopicSource) else answer
 
     def _program_view(self, generation: int | None) -> ProgramView | None:

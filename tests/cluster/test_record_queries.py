@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 import penstock as ps
+from penstock.api.page.letter_bodies import LettersBody
 from penstock.api.page.record_bodies import PeekBody
-from penstock.cluster.queries.record_queries import OneRead
+from penstock.cluster.queries.one_read import OneRead
 from penstock.cluster.record_side import ReadsBusyError
 from penstock.cluster.topic_reading.sources import reading_clients
 from penstock.common.config import StreamsConfig
@@ -93,6 +94,37 @@ def test_while_no_broker_answers_the_answer_is_503(application: LocalApplication
     assert peek(client, "in").records == []
 
 
+def test_dead_letters_are_shown_and_replayed_and_a_record_that_fails_again_is_a_new_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(TEXT, TEXT)).map_values(int).to("out", ps.Produced.with_(TEXT, NUMBER))
+    settings = {
+        "processing_exception_handler": ps.LogAndContinue(),
+        "errors_dead_letter_queue_topic_name": "letters",
+    }
+    app = LocalApplication(tmp_path, builder.build(), ["in", "out", "letters"], **settings)
+    monkeypatch.setattr("ray.get_actor", lambda *_: app)
+    path = f"/v1/applications/{APPLICATION}/dead-letters"
+    with httpx.Client(transport=OneLoopTransport(APPLICATION), base_url="http://localhost") as client:
+        for number, value in enumerate(["1", "x", "3"]):
+            app.write("in", "k", value, number)
+        app.commit()
+        (letter,) = LettersBody.model_validate(client.get(path).json()).letters
+        assert letter.error is not None
+        assert letter.error.exception == "ValueError"
+        assert (letter.origin.topic, letter.value and letter.value.value, letter.replays) == ("in", "x", [])
+        wish = {"places": [f"{letter.partition}@{letter.offset}"]}
+        assert client.post(f"{path}/replay", json=wish).json()["written"] == 1
+        assert client.post(f"{path}/replay", json=wish).json()["written"] == 0
+        app.settle()
+        app.commit()
+        again, first = LettersBody.model_validate(client.get(path).json()).letters
+        assert {again.replay_count, first.replay_count} == {0, 1}
+        assert {len(again.replays), len(first.replays)} == {0, 1}
+    app.close()
+
+
 def test_one_read_runs_at_a_time_and_one_that_hangs_keeps_its_place_until_it_ends() -> None:
     may_end, begun = threading.Event(), threading.Event()
 
@@ -103,10 +135,10 @@ def test_one_read_runs_at_a_time_and_one_that_hangs_keeps_its_place_until_it_end
 
     async def play() -> None:
         one = OneRead(wait_s=0.01, longest_s=0.01)
-        with pytest.raises(ReadsBusyError, match=r"could not be read within 0\.01 s"):
+        with pytest.raises(ReadsBusyError, match=r"a read of a topic has not ended within 0\.01 s"):
             await one.run(hang)
         assert begun.is_set()
-        with pytest.raises(ReadsBusyError, match="another topic is being read"):
+        with pytest.raises(ReadsBusyError, match="a read of a topic is under way"):
             await one.run(lambda: "refused")
         may_end.set()
         patient = OneRead()

@@ -11,15 +11,7 @@ import pytest
 
 from penstock.cluster.dead_letters import reading
 from penstock.cluster.dead_letters.letters import Filter
-from penstock.cluster.dead_letters.notes import (
-    FOREIGN,
-    NO_RECORD,
-    NO_SOURCE,
-    OWN,
-    create_notes_topic,
-    notes_topic,
-    read_notes,
-)
+from penstock.cluster.dead_letters.notes import FOREIGN, NO_RECORD, NO_SOURCE, OWN, create_notes_topic, read_notes
 from penstock.cluster.dead_letters.plan import BEFORE, SAME, Plan, Route, gone
 from penstock.cluster.dead_letters.reading import all_letters
 from penstock.cluster.dead_letters.replay import Pace, Planned, Replayer, plan_replay
@@ -357,7 +349,7 @@ def test_a_letter_that_several_filters_have_passed_was_replayed_once() -> None:
 def test_a_foreign_record_in_the_topic_of_notes_is_an_error_that_names_it() -> None:
     rig = Rig(orders=1)
     create_notes_topic(rig.clients.admin(), DLQ)
-    rig.broker.append(notes_topic(DLQ), FakeRecord(b"?", b"?", 0, None), 0)
+    rig.broker.append(f"{DLQ}-replays", FakeRecord(b"?", b"?", 0, None), 0)
     with pytest.raises(ConfigError, match="orders-dlq-replays"):
         read_notes(rig.clients, DLQ)
 
