@@ -7,10 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
+from penstock.api.app import create_app
 from penstock.api.page.letter_bodies import LetterBody, LettersBody, ReplayBody
 from penstock.cluster.letter_side import LetterOrigin, LetterReplay, ReplayWish, ShownLetter
 from penstock.cluster.record_side import Form, ReadsBusyError, Shown, ShownRecord
 from tests.api.fake import FakeReadSide
+from tests.api.test_tokens import OPERATE, READ, SETTINGS, ask
 
 LETTERS = "/v1/applications/word-count/dead-letters"
 HOSTILE = "<img src=x onerror=alert(1)>\0\u202e"
@@ -91,3 +93,13 @@ def test_a_replay_that_takes_long_is_503(
     answer = client.post(f"{LETTERS}/replay", json={"places": ["0@1"]})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert "it continues" in answer.json()["detail"]
+
+
+def test_a_token_that_may_only_read_shows_letters_and_replays_none(
+    letters: list[ShownLetter], read_side: FakeReadSide
+) -> None:
+    app = create_app(read_side, SETTINGS)
+    assert ask(app, "GET", LETTERS, READ).status_code == 200
+    refused = ask(app, "POST", f"{LETTERS}/replay", READ)
+    assert (refused.status_code, refused.json()["scope"], read_side.letters.wishes) == (403, "operate", [])
+    assert ask(app, "POST", f"{LETTERS}/replay", OPERATE).status_code != 403

@@ -99,7 +99,7 @@ def test_dead_letters_are_shown_and_replayed_and_a_record_that_fails_again_is_a_
 ) -> None:
     builder = ps.StreamsBuilder()
     builder.stream("in", ps.Consumed.with_(TEXT, TEXT)).map_values(int).to("out", ps.Produced.with_(TEXT, NUMBER))
-    settings = {
+    settings: dict[str, Any] = {
         "processing_exception_handler": ps.LogAndContinue(),
         "errors_dead_letter_queue_topic_name": "letters",
     }
