@@ -64,6 +64,12 @@ class KeySerdes(NamedTuple):
         """Returns :meth:`home_of`, without a wait for a schema registry that would stop the event loop."""
         return await in_event_loop(lambda: self.home_of(where, key))
 
+    async def locate(self, where: StoreMetadata, key: Any) -> PlacedKey:
+        """Returns the place of ``key`` and its bytes, as :meth:`find_home` does."""
+        home = await self.find_home(where, key)
+        placed = await in_event_loop(lambda: self.placed(where.name, key, home.data))
+        return PlacedKey(where, home.data, placed, tuple(task.partition for task in home.tasks))
+
     def home_of(self, where: StoreMetadata, key: Any) -> KeyHome:
         """Returns the home of ``key`` in the store. Raises SerializationError."""
         data = key_bytes(where.name, self.stored, key)

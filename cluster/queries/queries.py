@@ -210,10 +210,7 @@ class StateQueries(Operations, ReadSide):
         return sum(row.value for answer in answers for row in answer.rows)
 
     async def _locate(self, store: str, key: Any) -> PlacedKey:
-        where, serdes = await self.store(store), await self._key_serdes_of(store)
-        home = await serdes.find_home(where, key)
-        placed = await in_event_loop(lambda: serdes.placed(store, key, home.data))
-        return PlacedKey(where, home.data, placed, tuple(task.partition for task in home.tasks))
+        return await (await self._key_serdes_of(store)).locate(await self.store(store), key)
 
     async def key_metadata(self, store: str, key: Any) -> KeyQueryMetadata:
         """The place of a key. Raises what :meth:`find_row` does."""

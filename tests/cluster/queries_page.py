@@ -18,7 +18,10 @@ def application_of_the_page(state_dir: Path) -> LocalApplication:
     (program,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     names: dict[str, Any] = {}
     exec(compile(program, "queries", "exec", dont_inherit=True), names)
-    it = LocalApplication(state_dir, names["topology"], ("clicks", "prices"), 1)
+    it = LocalApplication(
+        state_dir, names["topology"], ("clicks", "prices", "letters"), 1, errors_dead_letter_queue_topic_name="letters"
+    )
+    it.write("letters", "ada", "a record of another program", 0, 0)
     for topic, key, value, timestamp in names["records"]:
         data = ps.Serdes.long().serialize(value) if isinstance(value, int) else value.encode()
         it.rig.broker.append(topic, FakeRecord(key.encode(), data, timestamp, None))

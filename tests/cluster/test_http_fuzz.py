@@ -133,7 +133,9 @@ def near_what_there_is(case: Case[Any]) -> Case[Any]:
         fitting = next((name for kind, name in STORES.items() if kind in case.path), "total")
         case.path_parameters["store"] = fitting if noise % 8 > 2 else ("total", "visits")[noise // 8 % 2]
     if "topic" in case.path_parameters and noise % 3:
-        case.path_parameters["topic"] = "clicks"
+        case.path_parameters["topic"] = "letters" if "dead-letters" in case.path else "clicks"
+        if "offset" in case.path_parameters:
+            case.path_parameters |= {"partition": 0, "offset": 0}
     if "task" in case.path_parameters and noise % 3:
         case.path_parameters["task"] = "0_0"
     if "key" in case.path_parameters and noise % 3:

@@ -39,5 +39,5 @@ def test_every_route_to_stores_is_on_the_page() -> None:
     routes = [route for route in create_app(FakeReadSide()).routes if isinstance(route, APIRoute)]
     paths = [route.path.replace(":path", "") for route in routes if "{store}" in route.path]
     ends = {path.split("/stores/{store}")[1] for path in paths}
-    assert len(ends) == 10
+    assert len(ends) == 12
     assert {end for end in ends if f"…{end}" not in PAGE} == set()
