@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 import penstock as ps
+from penstock.actors.flame import Flame
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.spec import ApplicationSpec
 from penstock.actors.store_queries import StoreAnswer, StoreQuery
@@ -63,6 +64,7 @@ class Actor:
     def __init__(self, loop: StreamLoop) -> None:
         self.loop = loop
         self.query = _Remote(self._query)
+        self.flame = _Remote(lambda seconds: Flame(((("stream",), 1),), 1, seconds, "penstock"))
 
     def _query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
         asked = self.loop.query(queries)
@@ -91,11 +93,8 @@ class LocalApplication:
         for slot, name in enumerate(sorted(set(self.placement.values())), 1):
             mine = [task for task in tasks if self.placement[task] == name]
             self.actors[name] = Actor(self.rig.running(*mine, slot=slot))
-        self.metadata, self.status, self.ask_program = (
-            _Remote(self._metadata),
-            _Remote(self._status),
-            _Remote(self._answer),
-        )
+        self.metadata, self.status = _Remote(self._metadata), _Remote(self._status)
+        self.ask_program = _Remote(self._answer)
         self.pause = _Remote(self._pause)
         self.program_view = _Remote(self._program_view)
         self.rollout_view = _Remote(lambda: RolloutView(NEVER, {1: "fingerprint"}, None))

@@ -138,6 +138,8 @@ def near_what_there_is(case: Case[Any]) -> Case[Any]:
             case.path_parameters |= {"partition": 0, "offset": 0}
     if "task" in case.path_parameters and noise % 3:
         case.path_parameters["task"] = "0_0"
+    if "actor" in case.path_parameters and noise % 3:
+        case.path_parameters["actor"] = "a"
     if "key" in case.path_parameters and noise % 3:
         case.path_parameters["key"] = "tea" if "prices" in case.path_parameters.values() else "ada"
     return case
