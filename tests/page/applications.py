@@ -200,3 +200,16 @@ WIDE_PARTITIONS, WIDE_ACTORS = 10, 20
 def wide_status(topology: Topology, step: int) -> ApplicationStatus:
     """Returns the status of a wide application at a step; all figures are others than those of the step before."""
     return status_of(topology, WIDE_PARTITIONS, WIDE_ACTORS, step)
+
+
+class Changing(FakeReadSide):
+    """A wide application all of whose figures change each time it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.step = wide_topology(), 0
+        runs(self, self.wide, wide_status(self.wide, 0))
+
+    async def status(self) -> ApplicationStatus:
+        self.step += 1
+        return wide_status(self.wide, self.step)
