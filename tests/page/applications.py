@@ -13,6 +13,7 @@ from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.read_side import (
     ActorStatus,
+    ApplicationHistory,
     ApplicationState,
     ApplicationStatus,
     TaskState,
@@ -66,6 +67,8 @@ def runs(side: FakeReadSide, topology: Topology, status: ApplicationStatus) -> N
     spec = ApplicationSpec(topology, StreamsConfig.of({"application.id": APPLICATION_ID}))
     side.programs = {1: program_view(spec, 1)}
     side.fakes = {store: FakeStore(ps.Serdes.string()) for store in topology.store_builders}
+    side.records.peeks = {}
+    side.remembered = ApplicationHistory(began_ms=0)
 
 
 def status_of(
