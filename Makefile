@@ -105,7 +105,7 @@ bench-latency: environment jars  ## end-to-end latency at RATE=10000 records/s a
 bench-pipeline: environment jars  ## archive, ingest, backfill, checkpoints and audit at SHARE=1 of 5 M records, REPEAT=3 runs, for one to two hours; ONLY=archive,audit; writes its section of docs/BENCHMARKS.md
 	@$(RUN) -m benchmarks.pipeline $(if $(filter command line,$(origin SHARE)),--share $(SHARE)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(ONLY),--only $(ONLY))
 
-bench-page: environment jars  ## the page in a browser, and its cost to an application, some 20 minutes; CHANGES=3600 RECORDS=8000000 REPEAT=5; writes its section of docs/BENCHMARKS.md
+bench-page: environment jars  ## the page in a browser, and its cost to an application, some 30 minutes; CHANGES=3600 RECORDS=8000000 REPEAT=5; writes its section of docs/BENCHMARKS.md
 	@$(RUN) -m benchmarks.page $(if $(CHANGES),--changes $(CHANGES)) $(if $(RECORDS),--records $(RECORDS)) $(if $(REPEAT),--repeat $(REPEAT))
 
 versions: environment jars  ## play the tests that depend on them with the lowest and the highest versions that may be installed; ONLY=oldest|newest, PYTHON=python3.13

@@ -63,6 +63,18 @@ def test_the_page_shows_a_running_application_and_pauses_and_resumes_it(word_cou
         for task in ("0_0", "0_1", "1_0", "1_1"):
             expect(page.get_by_role("row", name=task)).to_contain_text(_RATE)
 
+        page.get_by_role("link", name="Topology", exact=True).click()
+        shown(page, "topology")
+        picture = page.locator("svg.picture")
+        expect(picture.locator(".rate", has_text=_RATE).first).to_be_visible()
+        expect(picture.get_by_role("link", name=re.compile("counts"))).not_to_have_count(0)
+
+        page.get_by_role("link", name="Stores", exact=True).click()
+        page.get_by_role("link", name="counts", exact=True).click()
+        page.get_by_label("Key", exact=True).fill("fox")
+        page.get_by_role("button", name="Ask").click()
+        expect(page.get_by_role("table", name="Rows of the answer").get_by_role("rowheader")).to_have_text('"fox"')
+
         page.get_by_role("link", name="Tasks", exact=True).click()
         _order(page, "Pause")
         expect(page.locator("header .state")).to_have_text("paused")

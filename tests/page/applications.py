@@ -13,6 +13,7 @@ from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.read_side import (
     ActorStatus,
+    ApplicationHistory,
     ApplicationState,
     ApplicationStatus,
     TaskState,
@@ -66,6 +67,8 @@ def runs(side: FakeReadSide, topology: Topology, status: ApplicationStatus) -> N
     spec = ApplicationSpec(topology, StreamsConfig.of({"application.id": APPLICATION_ID}))
     side.programs = {1: program_view(spec, 1)}
     side.fakes = {store: FakeStore(ps.Serdes.string()) for store in topology.store_builders}
+    side.records.peeks = {}
+    side.remembered = ApplicationHistory(began_ms=0)
 
 
 def status_of(
@@ -200,3 +203,16 @@ WIDE_PARTITIONS, WIDE_ACTORS = 10, 20
 def wide_status(topology: Topology, step: int) -> ApplicationStatus:
     """Returns the status of a wide application at a step; all figures are others than those of the step before."""
     return status_of(topology, WIDE_PARTITIONS, WIDE_ACTORS, step)
+
+
+class Changing(FakeReadSide):
+    """A wide application all of whose figures change each time it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.step = wide_topology(), 0
+        runs(self, self.wide, wide_status(self.wide, 0))
+
+    async def status(self) -> ApplicationStatus:
+        self.step += 1
+        return wide_status(self.wide, self.step)

@@ -60,7 +60,9 @@ def watch(server: PageServer) -> Iterator[Watch]:
 @pytest.fixture
 def context(browser: Browser, watch: Watch) -> Iterator[BrowserContext]:
     """A fresh profile of the browser, watched."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800}, color_scheme="light", timezone_id="UTC", locale="en-GB"
+    )
     context.set_default_timeout(PATIENCE_MS)
     watch.over(context)
     yield context

@@ -21,16 +21,20 @@ def troubled(server: PageServer) -> None:
     server.side.current = replace(status, paused=True)
 
 
-@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("view", VIEWS)
-def test_axe_finds_no_barrier(server: PageServer, page: Page, view: str, theme: str) -> None:
-    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+def test_axe_finds_no_barrier(server: PageServer, page: Page, view: str) -> None:
+    if view != VIEWS[0]:
+        troubled(server)
     opened(page, server.url, view)
-    expect(finding(page, "All is well")).to_be_visible()
-    assert axe.findings(page) == []
-    troubled(server)
-    expect(finding(page, "No space left")).to_be_visible()
-    assert axe.findings(page) == []
+    expect(finding(page, "All is well" if view == VIEWS[0] else "No space left")).to_be_visible()
+    for theme in THEMES:
+        page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        assert axe.findings(page) == []
+    # A finding of each level looks the same in all views.
+    if view == VIEWS[0]:
+        troubled(server)
+        expect(finding(page, "No space left")).to_be_visible()
+        assert axe.findings(page) == []
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -7,25 +7,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from penstock.cluster.read_side import ApplicationStatus
-from tests.api.fake import FakeReadSide
-from tests.page.applications import runs, wide_status, wide_topology
+from tests.page.applications import Changing
 from tests.page.server import PageServer, page_server
 from tests.page.views import VIEWS, finding, opened, shown
 from tests.page.watch import Watch
-
-
-class Changing(FakeReadSide):
-    """A wide application all of whose figures change each time it is asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wide, self.step = wide_topology(), 0
-        runs(self, self.wide, wide_status(self.wide, 0))
-
-    async def status(self) -> ApplicationStatus:
-        self.step += 1
-        return wide_status(self.wide, self.step)
 
 
 @pytest.fixture(scope="module")

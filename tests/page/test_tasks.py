@@ -118,6 +118,17 @@ def test_a_finding_leads_to_its_task_by_one_click(server: PageServer, page: Page
     expect(page.get_by_role("complementary").get_by_role("heading", name="Task 1_3")).to_be_visible()
 
 
+def test_a_finding_leads_to_its_actor_by_one_click(server: PageServer, page: Page) -> None:
+    server.side.current = with_actor(server.side.current, "stream/1", error="OSError: no space left")
+    opened(page, server.url)
+    finding(page, "Actor stream/1 has failed").get_by_role("link").click()
+    row = shown(page, "slow").locator("tr[aria-current=true]")
+    expect(row).to_contain_text("stream/1")
+    expect(row).to_contain_text("no space left")
+    row.get_by_role("link", name="stream/1").click()
+    expect(page.get_by_role("complementary").get_by_role("heading", name="stream/1")).to_be_visible()
+
+
 def test_an_address_of_a_task_that_is_gone_says_so(server: PageServer, page: Page) -> None:
     opened(page, server.url, "tasks", "7_7")
     expect(page.get_by_text("There is no task and no actor 7_7 now.")).to_be_visible()

@@ -17,6 +17,8 @@ from penstock.cluster.read_side import (
 from penstock.common.ids import TaskId
 from tests.page.server import PageServer
 from tests.page.views import opened
+from tests.page.watch import Watch
+from tests.waiting import eventually
 
 STEP_MS = 5_000
 FIRST = 1_767_225_600_000
@@ -73,3 +75,36 @@ def test_events_are_listed_as_text_with_the_way_to_their_actor(hour: PageServer,
     row = view.get_by_role("row").filter(has_text="has ended <b>")
     expect(row).to_contain_text("error")
     expect(row.get_by_role("link", name="stream/1")).to_have_attribute("href", "#/tasks/stream%2F1")
+
+
+_COLOURED = """([canvas, name]) => {
+    const probe = document.body.appendChild(document.createElement("span"));
+    probe.style.color = `var(${name})`;
+    const [red, green, blue] = getComputedStyle(probe).color.match(/[0-9]+/g).map(Number);
+    probe.remove();
+    const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const columns = new Set();
+    for (let at = 0; at < data.length; at += 4) {
+        const far = Math.abs(data[at] - red) + Math.abs(data[at + 1] - green) + Math.abs(data[at + 2] - blue);
+        if (data[at + 3] > 60 && far < 24) columns.add((at / 4) % width);
+    }
+    return [...columns];
+}"""
+
+
+def test_a_chart_has_a_line_of_all_figures_and_one_at_the_chosen_time(
+    hour: PageServer, page: Page, watch: Watch
+) -> None:
+    watch.expected = ["Multiple readback operations"]
+    view = opened(page, hour.url, "time")
+
+    def columns(colour: str) -> list[int]:
+        canvas = view.locator("figure", has_text="Records per second").locator("canvas").element_handle()
+        found: list[int] = page.evaluate(_COLOURED, [canvas, colour])
+        return found
+
+    eventually(lambda: len(columns("--brand")) > 100, "the line is drawn", look_each_s=0.1)
+    before = columns("--fault")
+    page.get_by_label("Now").focus()
+    page.keyboard.press("Home")
+    eventually(lambda: columns("--fault") not in ([], before), f"the chosen time, not {before}", 10, 0.1)

@@ -46,7 +46,7 @@ export function Chart({ title, times, values, step, onStep }: Properties) {
   useEffect(() => {
     plot.current?.setData([[...times], [...values]] as uPlot.AlignedData);
   }, [times, values]);
-  useEffect(() => plot.current?.redraw(), [step]);
+  useEffect(() => plot.current?.redraw(false), [step]);
   return (
     <figure class="chart">
       <figcaption>

@@ -1,0 +1,69 @@
+"""Operations by buttons: scale, move a task, restart an actor. Each asks before, and shows a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.page.server import PageServer
+from tests.page.views import opened
+from tests.page.watch import Watch
+
+
+@pytest.fixture
+def operated(server: PageServer) -> Iterator[list[str]]:
+    """The operations that the application was asked for."""
+    server.side.operations.clear()
+    yield server.side.operations
+    server.side.refused = None
+
+
+def dialog(page: Page, button: str) -> Locator:
+    page.get_by_role("button", name=button).click()
+    return page.get_by_role("dialog")
+
+
+def test_the_number_of_actors_is_set(server: PageServer, page: Page, operated: list[str]) -> None:
+    opened(page, server.url, "tasks")
+    scale = dialog(page, "Scale …")
+    expect(scale.get_by_label("Stream actors")).to_have_value("2")
+    scale.get_by_label("Stream actors").fill("0")
+    expect(scale.get_by_role("button", name="Scale")).to_be_disabled()
+    scale.get_by_label("Stream actors").fill("5")
+    scale.get_by_role("button", name="Scale").click()
+    expect(scale).to_have_count(0)
+    assert operated == ["scale to 5"]
+
+
+def test_a_task_is_moved_to_another_actor(server: PageServer, page: Page, operated: list[str]) -> None:
+    opened(page, server.url, "tasks", "0_2")
+    move = dialog(page, "Move …")
+    expect(move.get_by_label("To").get_by_role("option")).to_have_text(["stream/1"])
+    move.get_by_role("button", name="Move").click()
+    expect(move).to_have_count(0)
+    assert operated == ["move 0_2 to stream/1"]
+
+
+def test_an_actor_is_restarted(server: PageServer, page: Page, operated: list[str]) -> None:
+    opened(page, server.url, "tasks", "stream/1")
+    restart = dialog(page, "Restart …")
+    restart.get_by_role("button", name="Restart").click()
+    expect(restart).to_have_count(0)
+    assert operated == ["restart stream/1"]
+
+
+def test_a_refusal_is_shown_and_the_dialog_remains(
+    server: PageServer, page: Page, watch: Watch, operated: list[str]
+) -> None:
+    watch.expected = ["status of 409"]
+    server.side.refused = "a roll-out is under way: <b>wait</b> until it is done"
+    opened(page, server.url, "tasks", "stream/1")
+    restart = dialog(page, "Restart …")
+    restart.get_by_role("button", name="Restart").click()
+    expect(restart).to_contain_text("<b>wait</b> until it is done")
+    server.side.refused = None
+    restart.get_by_role("button", name="Restart").click()
+    expect(restart).to_have_count(0)
+    assert operated == ["restart stream/1"]

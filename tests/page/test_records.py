@@ -1,0 +1,55 @@
+"""The view of records: the newest ones of a topic, decoded, and whatever others have written into them."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from penstock.cluster.record_side import Form, Looked, Peek, Shown, ShownRecord
+from tests.page.server import PageServer
+from tests.page.views import opened
+
+
+def peeked(server: PageServer, page: Page, *records: ShownRecord) -> Locator:
+    """Opens the newest records of topic ``orders``, which are these."""
+    looked = (Looked(0, 0, 5, 8),)
+    server.side.records.peeks = {"orders": Peek("orders", "read by orders-source", records, looked, False, None)}
+    opened(page, server.url, "records")
+    page.get_by_role("link", name="orders", exact=True).click()
+    return page.get_by_role("table", name="The newest records")
+
+
+def decoded(value: object) -> Shown:
+    return Shown(Form.DECODED, value, 10)
+
+
+def test_the_newest_records_of_a_topic_are_shown(server: PageServer, page: Page) -> None:
+    record = ShownRecord(0, 1_234, 1_700_000_000_000, decoded("ada"), decoded({"cents": 250}), (), 0)
+    table = peeked(server, page, record)
+    expect(table.get_by_role("rowheader")).to_have_text("1,234")
+    expect(table).to_contain_text('"ada"')
+    expect(table).to_contain_text('"cents": 250')
+    expect(table).to_contain_text("2023-11-14T22:13:20")
+
+
+def test_a_record_that_cannot_be_decoded_shows_its_bytes_and_the_reason(server: PageServer, page: Page) -> None:
+    broken = Shown(Form.BYTES, "AAH+", 5_000_000, clipped=True, problem="no JSON: unexpected byte 0x00")
+    table = peeked(server, page, ShownRecord(1, 7, 1_000, None, broken, (), 0))
+    expect(table).to_contain_text("null")
+    expect(table).to_contain_text("bytes, the beginning of 5.00 MB")
+    expect(table).to_contain_text("unexpected byte 0x00")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<script>window.ran = 1</script>", "<img src=x onerror='window.ran = 1'>", "a\x00b\u202ec", "h" * 20_000],
+    ids=["script", "handler", "invisible", "long"],
+)
+def test_hostile_headers_keys_and_values_do_nothing(server: PageServer, page: Page, text: str) -> None:
+    headers = tuple((text, decoded(text)) for _ in range(3))
+    table = peeked(server, page, ShownRecord(0, 7, -1, decoded(text), decoded({text: None}), headers, 500))
+    expect(table.get_by_role("rowheader")).to_have_text("7")
+    expect(table).to_contain_text("497 more")
+    assert page.evaluate("window.ran") is None
+    assert page.evaluate("document.querySelectorAll('main img, main script').length") == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
