@@ -16,7 +16,7 @@ def peeked(server: PageServer, page: Page, *records: ShownRecord) -> Locator:
     server.side.records.peeks = {"orders": Peek("orders", "read by orders-source", records, looked, False, None)}
     opened(page, server.url, "records")
     page.get_by_role("link", name="orders", exact=True).click()
-    return page.get_by_role("table", name="The newest records")
+    return page.get_by_role("table", name="Records of the topic")
 
 
 def decoded(value: object) -> Shown:
