@@ -77,6 +77,7 @@ def test_all_versions_of_a_key_in_transactions_are_found_and_those_since_a_time(
         for written in (b"k", b"other"):
             value = f"v{number}".encode() if number % 5 else None
             producer.send(topic, written, value, 1000 + number, None, 1)
+        assert producer.flush(30)
         (producer.commit_transaction({}, b"") if number % 3 else producer.abort_transaction()).result(30)
     producer.close()
     key = KeyOf(KeyForm(), b"k", (1,))
