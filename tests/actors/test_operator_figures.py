@@ -165,6 +165,25 @@ def test_an_operator_that_only_an_unmeasured_commit_reaches_has_no_figures_inste
     assert ("busy-ratio", "b") not in measured
 
 
+def test_a_long_commit_that_was_not_measured_takes_figures_from_the_operators_that_commits_reach_alone() -> None:
+    play = Play(share=1.0)
+    for _ in range(2):
+        list(play.figures.steps(_flushing(play)))
+    play.measured()
+    play.passed_of_10 = 0
+    play.idle_until(1050.0)
+    play.measured()
+    for _ in range(100):
+        play.process(10)
+    play.runs.pick = lambda often=1.0: 0.0  # type: ignore[method-assign]
+    play.b_s = 0.5
+    list(play.figures.steps(_flushing(play)))
+    play.idle_until(1085.0)
+    measured = play.measured()  # of the time since 1050
+    assert measured["records-rate", "source"] == pytest.approx(1000 / 35)
+    assert ("records-rate", "b") not in measured
+
+
 def test_runs_without_records_are_measured_more_often_within_the_same_budget() -> None:
     random = Random(5).random
     runs = MeasuredRuns(lambda: 0.0, lambda: 0.0, FREE, random)
