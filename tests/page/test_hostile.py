@@ -55,7 +55,7 @@ def test_a_hostile_text_does_nothing_in_any_view(server: PageServer, page: Page,
         assert page.evaluate("[window.ran, Object.prototype.ran, ({}).polluted]") == [None, None, None]
         assert page.evaluate("document.querySelectorAll('body script, body img, iframe').length") == 0
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    # The page goes on: the next figures are shown.
+    # The page continues: the next figures are shown.
     server.side.current = replace(server.side.current, state=ApplicationState.REBALANCING)
     expect(page.locator("header .state")).to_have_text("rebalancing")
 

@@ -9,7 +9,7 @@ import { VIEWS } from "../shell/views";
 
 const WORDS: Record<Level, string> = { ok: "Well", warning: "Warning", fault: "Fault" };
 
-/** What is wrong, the worst first, or that all is well. At most `most` sentences. */
+/** The faults and warnings, the worst first, or the sentence that all is well. At most `most` sentences. */
 export function Findings({ session, most }: { session: Session; most: number }) {
   const found = useComputed(() => session.document.sections.findings.entries()).value;
   // The server's clock, since it also gives the time of the finding.

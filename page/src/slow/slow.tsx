@@ -11,7 +11,7 @@ import { functionsOf, partId } from "../topology/parts";
 import { useTopology } from "../topology/topology_source";
 import { busiest, figuresOf, sharesOf } from "./order";
 
-/** Where the time goes: the busiest operators, and what each stream actor does with its time. */
+/** The busiest operators, and the shares of each stream actor's time. */
 export function Slow({ session, subject }: ViewProperties) {
   useTopology(session);
   return (
