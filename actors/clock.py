@@ -9,13 +9,16 @@ from typing_extensions import override
 
 
 class Clock(Protocol):
-    """The two clocks a stream loop reads."""
+    """The clocks that a stream loop reads."""
 
     def wall_ms(self) -> int:
         """System time in ms since the epoch, for processors and wall-clock punctuators."""
 
     def monotonic_s(self) -> float:
         """Seconds that never run backwards, for intervals and deadlines."""
+
+    def thread_cpu_s(self) -> float:
+        """Seconds of CPU time that the calling thread has used."""
 
 
 class SystemClock(Clock):
@@ -28,3 +31,7 @@ class SystemClock(Clock):
     @override
     def monotonic_s(self) -> float:
         return time.monotonic()
+
+    @override
+    def thread_cpu_s(self) -> float:
+        return time.thread_time()

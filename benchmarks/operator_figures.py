@@ -53,7 +53,7 @@ class LiveTask:
         share = config.statestore_cache_max_bytes // PARTITIONS, config.entries_memory_bytes // PARTITIONS
         self._budget = MemoryBudget(*share)
         manager = StateManager(TaskId(0, 0), self.program, stores, self._collector, self._budget)
-        runs = MeasuredRuns(time.monotonic)
+        runs = MeasuredRuns(time.monotonic, time.thread_time)
         self.figures = OperatorFigures(runs, {topic: each.node for topic, each in self.program.sources.items()})
         meter = self.figures.new_meter() if measured else None
         self.task = Task(manager, self._collector, meter=meter)

@@ -56,7 +56,7 @@ class TaskOpening:
         self._calls = calls
         self.refused = RefusedRecords(programs.config, clock.monotonic_s)
         self._clock = clock
-        self._runs = MeasuredRuns(clock.monotonic_s)
+        self._runs = MeasuredRuns(clock.monotonic_s, clock.thread_cpu_s)
         self._unknown_topics: set[str] = set()
 
     @property

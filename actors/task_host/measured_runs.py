@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from random import Random
 
@@ -29,7 +28,7 @@ class MeasuredRuns:
     def __init__(
         self,
         now_s: Callable[[], float],
-        cpu_s: Callable[[], float] = time.thread_time,
+        cpu_s: Callable[[], float],
         overhead: Overhead | None = None,
         random: Callable[[], float] | None = None,
     ) -> None:

@@ -59,6 +59,9 @@ class ManualClock:
     def monotonic_s(self) -> float:
         return self.now_ms / 1000
 
+    def thread_cpu_s(self) -> float:
+        return self.monotonic_s()
+
 
 class HeardRestores(StateRestoreListener):
     """Keeps every call with its figures, and the store that it was for; raises in the call named ``raises``."""

@@ -53,6 +53,9 @@ class SlowClock:
         self._rig.clock.now_ms += 10
         return self._rig.clock.now_ms / 1000
 
+    def thread_cpu_s(self) -> float:
+        return self._rig.clock.thread_cpu_s()
+
 
 def test_records_are_counted_where_they_come_in_and_where_they_go_out(tmp_path: Path) -> None:
     rig = Rig(tmp_path, statestore_cache_max_bytes=0)

@@ -26,6 +26,9 @@ class StoppedClock(Clock):
     def monotonic_s(self) -> float:
         return self.now_s
 
+    def thread_cpu_s(self) -> float:
+        return self.monotonic_s()
+
 
 class Probes:
     """Takes the place of the thread pool: a probe ends when the test ends it."""

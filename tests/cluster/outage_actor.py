@@ -38,6 +38,9 @@ class VirtualClock(Clock):
     def monotonic_s(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def thread_cpu_s(self) -> float:
+        return self.monotonic_s()
+
 
 class LivingActor(ActorHandle):
     """A stream loop, and the calls to it."""

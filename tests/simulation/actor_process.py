@@ -97,6 +97,9 @@ class _WorkingClock:
     def monotonic_s(self) -> float:
         return self._process.work()
 
+    def thread_cpu_s(self) -> float:
+        return self._process.world.clock.thread_cpu_s()
+
 
 class ActorProcess:
     """The process of an actor on ``node``, whose disk outlives it."""

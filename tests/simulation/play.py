@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
@@ -84,6 +85,10 @@ class _Digits:
         return f"{cls.count:016x}"
 
 
+def _of_the_machine() -> float:
+    raise AssertionError("an actor reads CPU time from its clock, so that the same seed is the same run")
+
+
 @contextmanager
 def one_thread(loop: SimulatedLoop, setting: Setting, processes: Processes, objects: Any) -> Iterator[None]:
     """Keeps production code from threads that run at the same time, and from the machine's clock, except for the age of
@@ -94,6 +99,7 @@ def one_thread(loop: SimulatedLoop, setting: Setting, processes: Processes, obje
         monotonic = staticmethod(loop.time)
 
     with ExitStack() as patches:
+        patches.enter_context(patch.object(time, "thread_time", _of_the_machine))
         for module in (guarantee, exactly_once):
             patches.enter_context(patch.object(module, "close_aside", lambda producer: producer.close()))
         for module in (standbys, standby_retries):

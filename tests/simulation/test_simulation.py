@@ -12,9 +12,10 @@ import pytest
 import structlog
 
 from tests.simulation.checkpoint_mistakes import BESIDE_DELETIONS, CHECKPOINTED
+from tests.simulation.faults import FAULTS
 from tests.simulation.mistakes import BESIDE_A_COMMIT, MISTAKES
 from tests.simulation.play import play, quiet
-from tests.simulation.setting import Choice
+from tests.simulation.setting import ALL_FROM_THE_SEED, Choice, setting_of
 
 ROOT = Path(__file__).parents[2]
 SHORT = ["kill_an_actor", "kill_an_actor_and_lose_its_disk", "restart_a_coordinator", "rebalance", "resize"]
@@ -55,10 +56,13 @@ def test_results_are_those_of_one_task_host_without_faults() -> None:
     assert "6 seeds" in played.stdout
 
 
-def test_the_same_seed_is_the_same_run() -> None:
-    first, second = play(2), play(2)
+@pytest.mark.parametrize("seed", [4, 10])
+def test_the_same_seed_is_the_same_run(seed: int) -> None:
+    disks_are_real = setting_of(seed, ALL_FROM_THE_SEED, FAULTS).on_rocksdb
+    assert not disks_are_real, "RocksDB compacts in threads of its own, so that the files of a checkpoint may differ"
+    first, second = play(seed), play(seed)
     assert first.trace == second.trace
-    assert first.steps == second.steps
+    assert (first.steps, first.virtual_s) == (second.steps, second.virtual_s)
 
 
 def test_tasks_that_lose_their_disks_begin_with_checkpoints() -> None:

@@ -35,3 +35,6 @@ class VirtualClock:
 
     def monotonic_s(self) -> float:
         return 1000.0 + self._loop.time()
+
+    def thread_cpu_s(self) -> float:
+        return self.monotonic_s()

@@ -58,6 +58,9 @@ class TwoClocks:
     def monotonic_s(self) -> float:
         return self.seconds
 
+    def thread_cpu_s(self) -> float:
+        return self.monotonic_s()
+
 
 @dataclass(frozen=True)
 class Restart:
