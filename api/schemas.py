@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+View = Literal["overview", "topology", "tasks", "stores", "time", "slow", "records", "rollout"]
+
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -65,6 +67,11 @@ class FindingBody(_Body):
 
     level: Literal["ok", "warning", "fault"]
     sentence: str
+    since_ms: int | None = Field(
+        description="Time at which the coordinator has first seen it. Null if it may be older than the coordinator."
+    )
+    view: View = Field(description="The view of the page that shows more.")
+    subject: str | None = Field(description="A task id, an actor id, an operator or a topic in that view.")
 
 
 class StuckTaskBody(_Body):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from penstock.api.findings import Finding, findings
+from penstock.cluster.findings import Finding, findings
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, Rollout, ScalingStatus, StuckTask, TaskStatus
 from penstock.cluster.watchers.found_partitioners import parted_topics, partitioners_of
 from penstock.common.ids import TaskId
@@ -40,9 +41,18 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
     }
 
 
-def findings_body(found: tuple[Finding, ...]) -> list[dict[str, str]]:
+def findings_body(found: Iterable[Finding]) -> list[dict[str, Any]]:
     """Returns sentences on what is wrong, the worst first."""
-    return [{"level": each.level.value, "sentence": each.sentence} for each in found]
+    return [
+        {
+            "level": each.level.value,
+            "sentence": each.sentence,
+            "since_ms": each.since_ms,
+            "view": each.view,
+            "subject": each.subject,
+        }
+        for each in found
+    ]
 
 
 def _stuck(task: StuckTask) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.api.findings import Finding, findings, share_of, share_of_task
 from penstock.api.standbys import SILENT, WAITING, StandbyRow, standbys_of
 from penstock.api.status import findings_body
+from penstock.cluster.findings import Finding, findings, share_of, share_of_task
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import TASK

@@ -11,11 +11,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from penstock.api.findings import Level
 from penstock.cli import doctor_checks as checks
 from penstock.cli.client_options import CommandConfig, clients_at, servers_option
 from penstock.cli.doctor_checks import Checked
 from penstock.cli.output import LEVEL_STYLES, AsJson, console, print_json
+from penstock.cluster.findings import Level
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.common.version import version

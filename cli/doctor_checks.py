@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich import filesize
 
-from penstock.api.findings import Level
+from penstock.cluster.findings import Level
 from penstock.common.shown import counted, seconds_text
 
 _LEAST_SPACE, _LITTLE_SPACE = 200 << 20, 2 << 30

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from penstock.api.encoding import to_json
-from penstock.api.findings import Level
+from penstock.cluster.findings import Level
 from penstock.common.errors import ConfigError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read")]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from rich.text import Text
 
-from penstock.api.findings import BEHIND_S, BUSY, Finding, Level
 from penstock.api.standbys import SILENT, WAITING, standbys_text
 from penstock.api.top_rows import ActorRow, TaskRow, Top, slowness
 from penstock.cli.output import LEVEL_STYLES
 from penstock.cli.top_keys import HELP, Sort, View
+from penstock.cluster.findings import BEHIND_S, BUSY, Finding, Level
 from penstock.cluster.read_side import TaskState
 from penstock.common.shown import counted, seconds_text
 
@@ -70,7 +71,7 @@ def frame(top: Top | None, view: View, width: int, height: int, note: str = "") 
 
 def plain(top: Top, width: int) -> list[Text]:
     """Returns all there is to show, for an output that is no terminal."""
-    lines = [Text(finding.sentence, style=LEVEL_STYLES[finding.level]) for finding in top.findings]
+    lines = [Text(_told(finding), style=LEVEL_STYLES[finding.level]) for finding in top.findings]
     lines += [_headline(top, View()), Text(), *_table(_task_columns(top), _chosen(top, View()), width)]
     return [*lines, Text(), *_table(_ACTORS, top.actors, width)]
 
@@ -83,8 +84,14 @@ def _fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
 
 
 def _finding(finding: Finding, width: int, most: int) -> list[Text]:
-    wrapped = textwrap.wrap(finding.sentence, max(10, width), max_lines=most, placeholder=" …")
+    wrapped = textwrap.wrap(_told(finding), max(10, width), max_lines=most, placeholder=" …")
     return [Text(line, style=LEVEL_STYLES[finding.level]) for line in wrapped]
+
+
+def _told(finding: Finding) -> str:
+    if finding.since_ms is None:
+        return finding.sentence
+    return f"{finding.sentence} (since {datetime.fromtimestamp(finding.since_ms / 1000):%Y-%m-%d %H:%M:%S})"
 
 
 def _headline(top: Top, view: View) -> Text:

@@ -88,6 +88,9 @@ class ApplicationStatus:
     """Task to the actor that it is to move to once its stores have caught up there."""
     missing_topic: str | None = None
     """A topic that the application needs does not exist any more, and what to do; also part of ``waiting``."""
+    since: Mapping[str, int | None] = field(default_factory=dict)
+    """The time (ms since 1970) at which each finding was first seen, by what it is about. See ``cluster/findings.py``.
+    """
 
     @property
     def lag_is_known(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-View = Literal["overview", "topology", "tasks", "stores", "time", "slow", "records", "rollout"]
+from penstock.api.schemas import FindingBody
 
 
 class _Row(BaseModel):
@@ -36,16 +36,6 @@ class LiveApplication(_Row):
     error: str | None = None
     generation: int = Field(1, description="The version of the program that stream actors are to run.")
     may_operate: bool = Field(description="True if this request may also pause, resume and change the application.")
-
-
-class LiveFinding(_Row):
-    """One sentence on what is wrong, or that all is well."""
-
-    level: Literal["ok", "warning", "fault"]
-    sentence: str
-    since_ms: int | None = Field(description="Time at which this server has first seen it. Null if it may be older.")
-    view: View = Field(description="The view of the page that shows more.")
-    subject: str | None = Field(description="A task id, an actor id, an operator or a topic in that view.")
 
 
 class LiveRestore(_Row):
@@ -166,7 +156,7 @@ class LiveDocument(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     application: dict[Literal["it"], LiveApplication]
-    findings: dict[str, LiveFinding] = Field(description="By 0, 1 …: the worst first.")
+    findings: dict[str, FindingBody] = Field(description="By 0, 1 …: the worst first.")
     tasks: dict[str, LiveTask] = {}
     actors: dict[str, LiveActor] = {}
     operators: dict[str, LiveOperator] = {}

@@ -8,11 +8,10 @@ from collections.abc import AsyncGenerator
 from typing import cast
 
 from penstock.api.encoding import shown_json
-from penstock.api.findings import Finding, Level
 from penstock.api.page.deltas import Delta, Document, delta_of
 from penstock.api.page.live_view import VERSION, LiveView, findings_rows
-from penstock.api.page.since import FirstSeen
 from penstock.api.problems import ProblemError
+from penstock.cluster.findings import Finding, Level
 from penstock.cluster.read_side import ReadSide
 from penstock.common.errors import StreamsError
 from penstock.common.log import logger
@@ -30,8 +29,7 @@ class LiveFeed:
 
     def __init__(self, queries: ReadSide) -> None:
         self._queries = queries
-        self._seen = FirstSeen()
-        self._view = LiveView(self._seen)
+        self._view = LiveView()
         self._document: Document | None = None
         self._version = 0
         self._clients = 0
@@ -79,7 +77,7 @@ class LiveFeed:
                 self._poller.cancel()
                 # Nothing of then is of now: the next client waits for a document, whose rates begin again.
                 self._poller = self._document = self._silent_since_ms = None
-                self._view = LiveView(self._seen)
+                self._view = LiveView()
 
     async def _wait(self) -> bool:
         """Returns True when there is something new, and False if there is nothing for a while."""
@@ -125,7 +123,7 @@ class LiveFeed:
         before: Document = self._document or {}
         unknown = {"application_id": self._queries.application_id, "penstock_version": VERSION}
         it = {**before.get("application", {}).get("it", unknown), "silent_since_ms": self._silent_since_ms}
-        found = findings_rows((Finding(Level.FAULT, sentence, "silent"),), {"silent": self._silent_since_ms})
+        found = findings_rows([Finding(Level.FAULT, sentence, "silent", since_ms=self._silent_since_ms)])
         self._publish({**before, "application": {"it": it}, "findings": found})
 
     def _publish(self, document: Document) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from penstock.api.findings import Finding, share_of
 from penstock.api.page.deltas import Document, Row
 from penstock.api.page.figures import (
     Measured,
@@ -20,9 +19,10 @@ from penstock.api.page.figures import (
     topic_counts_of,
     topics_of,
 )
-from penstock.api.page.since import FirstSeen, Since
 from penstock.api.processed import Ascending, Processed, Rates
+from penstock.api.status import findings_body
 from penstock.api.top_rows import TaskRow, Top, top_of
+from penstock.cluster.findings import Finding, share_of
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskStatus
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
@@ -34,10 +34,9 @@ _RATIO = "-ratio"
 
 class LiveView:
     """Makes the live document of one application out of its statuses, one after the other: rates are of the time
-    between them. ``seen`` knows since when findings hold."""
+    between them."""
 
-    def __init__(self, seen: FirstSeen) -> None:
-        self._seen = seen
+    def __init__(self) -> None:
         self._processed = Processed()
         self._task_rates: Rates[TaskId] = Rates()
         self._topic_counts: Ascending[tuple[Any, ...]] = Ascending()
@@ -52,7 +51,7 @@ class LiveView:
         topic_rates = self._topic_rates.of(self._counted(measured[TOPIC]), now_s)
         return {
             "application": {"it": _application(status, top, at_ms)},
-            "findings": findings_rows(top.findings, self._seen.look(top.findings, now_s, at_ms)),
+            "findings": findings_rows(top.findings),
             "tasks": _tasks(status, top),
             "actors": _actors(status, top, rocksdb_of(measured[STATE])),
             "operators": operators_of(measured[NODE]),
@@ -70,18 +69,9 @@ class LiveView:
         return found
 
 
-def findings_rows(found: Iterable[Finding], since: Since) -> dict[str, Row]:
+def findings_rows(found: Iterable[Finding]) -> dict[str, Row]:
     """Returns the rows of findings, the worst first."""
-    return {
-        str(number): {
-            "level": each.level.value,
-            "sentence": each.sentence,
-            "since_ms": since.get(each.about),
-            "view": each.view,
-            "subject": each.subject,
-        }
-        for number, each in enumerate(found)
-    }
+    return {str(number): row for number, row in enumerate(findings_body(found))}
 
 
 def _application(status: ApplicationStatus, top: Top, at_ms: int) -> Row:

@@ -19,40 +19,35 @@ from penstock.actors.process.process_id import process_id
 from penstock.actors.process.process_watch import LOOK_EVERY_S, Process, own_process
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster import events
-from penstock.cluster.application_metadata import ApplicationMetadata
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell import final_state
 from penstock.cluster.coordinator_shell.background_tasks import BackgroundTasks
-from penstock.cluster.coordinator_shell.conditions import health_of, waits_for
 from penstock.cluster.coordinator_shell.deployments import Deployments
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.first_plan import first_plan
 from penstock.cluster.coordinator_shell.known_http import KnownHttp
 from penstock.cluster.coordinator_shell.leaving import leave_group
 from penstock.cluster.coordinator_shell.membership import Membership
-from penstock.cluster.coordinator_shell.metadata import metadata_of
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork, Work, repeat
 from penstock.cluster.coordinator_shell.program_calls import ProgramCalls
 from penstock.cluster.coordinator_shell.ray_environment import RayEnvironment
 from penstock.cluster.coordinator_shell.ray_metrics import PUBLISH_EVERY_S, RayMetrics
+from penstock.cluster.coordinator_shell.status_calls import StatusCalls
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
 from penstock.cluster.coordinator_shell.user_calls import UserCalls
 from penstock.cluster.coordinator_shell.user_operations import UserOperations
-from penstock.cluster.health import UNKNOWN
 from penstock.cluster.history.history import History
 from penstock.cluster.names import static_member_id
 from penstock.cluster.placement.standby_assignor import standby_policy
-from penstock.cluster.queries.metrics import metric_families
 from penstock.cluster.ray_cluster.own_actor import own_id, was_restarted
 from penstock.cluster.ray_cluster.running_lock import RunningLock, ray_cluster_in_words
 from penstock.cluster.scaling import wanted_count
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.cluster.watchers.broker_watch import BrokerWatch
-from penstock.cluster.watchers.found_partitioners import partitioners_of
 from penstock.common.errors import StreamsError
-from penstock.common.log import KEPT, identify, logger, use_format
+from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics.purger import Purger
 from penstock.kafka.internal_topics.topic_note import TopicNote
@@ -68,7 +63,7 @@ _LOOK_AT_CLOCK_S = 1.0
 _LOOK_AT_NOTE_S = 5.0
 
 
-class CoordinatorActor(ProgramCalls, UserCalls):
+class CoordinatorActor(ProgramCalls, StatusCalls, UserCalls):
     """One per application and Ray cluster. ``spec`` is a pickled :class:`ApplicationSpec`."""
 
     def __init__(self, application_id: str, *spec: bytes) -> None:
@@ -124,41 +119,6 @@ class CoordinatorActor(ProgramCalls, UserCalls):
     async def describe(self) -> str:
         """Returns the topology that it runs; empty while that is not known."""
         return self._deployments.spec.topology.describe() if self._spec is not None else ""
-
-    async def status(self) -> ApplicationStatus:
-        """Returns state, actors as last seen, placement."""
-        it = self._dispatcher
-        return ApplicationStatus(
-            application_id=self._application_id,
-            state=self._state,
-            epoch=it.machine.epoch if it else 0,
-            actors=it.statuses if it else (),
-            placement=it.machine.placement if it else {},
-            http_address=self._http.address,
-            error=self._error,
-            waiting=None
-            if self._state.has_ended
-            else waits_for(it, self._periodic, self._no_broker(), self._restarted),
-            paused=self._pausing.paused,
-            stuck=self._periodic.stuck if self._periodic is not None and not self._state.has_ended else (),
-            scaling=self._scaling.status if self._scaling is not None else None,
-            unhosted=it.machine.unhosted if it and not self._state.has_ended else {},
-            silent=it.machine.silent if it and not self._state.has_ended else frozenset(),
-            rollout=self._deployments.rollout,
-            moving=it.machine.moving if it and not self._state.has_ended else {},
-            missing_topic=self._periodic.missing_topic if self._periodic and not self._state.has_ended else None,
-            health=UNKNOWN if self._state.has_ended else health_of(it, self._periodic, self._no_broker() is not None),
-        )
-
-    def _no_broker(self) -> str | None:
-        return self._broker_watch.reason if self._broker_watch is not None else None
-
-    async def metadata(self) -> ApplicationMetadata:
-        """Returns the tasks that have the keys of each store."""
-        if self._dispatcher is None or self._spec is None:
-            return ApplicationMetadata(self._application_id, 0, {}, {}, {})
-        it = self._dispatcher
-        return metadata_of(self._deployments.spec, it.machine, it.handles, partitioners_of(it.statuses))
 
     async def commit(self, request: CommitRequest) -> CommitAnswer | None:
         """Commit offsets for an actor, fenced by its assignment; returns when Kafka has them, or with the refusal.
@@ -350,18 +310,6 @@ class CoordinatorActor(ProgramCalls, UserCalls):
         self._background.cancel_others()
         self._ended.set()
         await self._publish_metrics()  # the last state is what is to be seen from now on
-
-    async def _take_sample(self) -> None:
-        it, history = self._dispatcher, self._history
-        if it is None or history is None:
-            return
-        history.logged(KEPT.give(times=1))
-        if history.is_due:
-            history.sample(await self.status(), it.machine.plan.partitions)
-
-    async def _publish_metrics(self) -> None:
-        families = metric_families(await self.status())
-        await asyncio.to_thread(self._ray_metrics.publish, families)
 
     # ---- tasks and threads ----
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from penstock.actors.status import ActorStatus
 from penstock.cluster import events
 from penstock.cluster.application_history import ApplicationHistory, EventKind, EventLevel, HistoryEvent
+from penstock.cluster.findings import findings
 from penstock.cluster.history.chronicle import Chronicle, Machine
 from penstock.cluster.history.event_list import EventList
+from penstock.cluster.history.first_seen import FirstSeen, Since
 from penstock.cluster.history.restores import Restores
 from penstock.cluster.history.samples import Samples
 from penstock.cluster.history.sampling import Sampling
@@ -25,6 +27,7 @@ class History:
         self._clock_ms = clock_ms
         self._began_ms = clock_ms()
         self._samples, self._sampling, self._events = Samples(), Sampling(), EventList()
+        self._first_seen = FirstSeen(self._began_ms, restarted)
         self._last_lines: dict[tuple[str, int], int] = {}  # by actor and process id
         self._chronicle, self._restores = Chronicle(machine, self._tell), Restores(self._tell)
         if restarted:
@@ -51,6 +54,10 @@ class History:
             self._events.add(
                 HistoryEvent(line.at_ms, EventKind.LOG, level, line.text, line.actor, task, message=line.event)
             )
+
+    def since(self, status: ApplicationStatus) -> Since:
+        """Returns the times since which the findings of this status hold, which is that of now."""
+        return self._first_seen.look(findings(status), self._clock_ms())
 
     @property
     def is_due(self) -> bool:

@@ -10,16 +10,14 @@ import pytest
 
 from penstock.actors.status import StandbyStatus, TaskState
 from penstock.api.encoding import shown_json
-from penstock.api.findings import Finding, Level
 from penstock.api.page.deltas import Document
 from penstock.api.page.documents import LiveDocument
 from penstock.api.page.live_view import LiveView
-from penstock.api.page.since import GAP_S, FirstSeen
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
 from tests.api.fake import STATUS
-from tests.api.test_findings import actor, application, task
+from tests.cluster.test_findings import actor, application, task
 
 HOSTILE = '</script><img src=x onerror="alert(1)">\u202e\u0000\r\n\n: data'
 
@@ -33,7 +31,7 @@ def rows(document: Document) -> LiveDocument:
 
 def live(*statuses: ApplicationStatus) -> LiveDocument:
     """Returns the document after the last of ``statuses``, which come 2 s apart."""
-    view = LiveView(FirstSeen())
+    view = LiveView()
     documents = [
         view.document(status, 10.0 + 2 * number, 1000 * number) for number, status in enumerate(statuses)
     ]  # fmt: skip
@@ -154,46 +152,13 @@ def test_hostile_names_stay_data_and_end_no_event() -> None:
     assert set(document.operators) == set(document.topics) == set(document.actors) == {HOSTILE}
     assert document.actors[HOSTILE].error == HOSTILE
     assert document.tasks["0_0"].waits_for == HOSTILE + "?", "no character that JSON cannot have breaks the stream"
-    sent = shown_json(LiveView(FirstSeen()).document(status, 0.0, 0))
+    sent = shown_json(LiveView().document(status, 0.0, 0))
     assert b"\n" not in sent
     assert b"\r" not in sent
 
 
-# ---- since when findings hold ----
-
-
-def found(*abouts: str) -> list[Finding]:
-    return [Finding(Level.WARNING, f"{about} now", about) for about in abouts]
-
-
-def test_a_finding_holds_since_it_was_first_seen() -> None:
-    seen = FirstSeen()
-    assert seen.look(found("a"), 0.0, 1000) == {"a": None}, "it may be older than the first look"
-    assert seen.look(found("a", "b"), 1.0, 2000) == {"a": None, "b": 2000}
-    assert seen.look(found("b"), 2.0, 3000) == {"b": 2000}
-    assert seen.look(found("a", "b"), 3.0, 4000) == {"a": 4000, "b": 2000}, "it was gone meanwhile"
-
-
-def test_after_a_gap_nothing_is_known_of_the_time_before() -> None:
-    seen = FirstSeen()
-    seen.look(found(), 0.0, 0)
-    seen.look(found("a"), 1.0, 1000)
-    assert seen.look(found("a"), 1.0 + GAP_S, 61_000) == {"a": 1000}
-    assert seen.look(found("a"), 2.0 + 2 * GAP_S + 1, 200_000) == {"a": None}
-
-
-def test_the_memory_of_findings_is_bounded() -> None:
-    seen = FirstSeen()
-    assert len(seen.look(found(*map(str, range(5000))), 0.0, 0)) == 1000
-    assert seen.look(found("a"), 1.0, 1000) == {"a": 1000}
-
-
-def test_a_document_shows_since_when_its_findings_hold_though_figures_change() -> None:
-    def behind(by_s: float) -> ApplicationStatus:
-        return application(actor("one", task(0, lag=5, behind_s=by_s), busy=0.97))
-
-    document = live(application(actor("one", task(0))), behind(20.0), behind(22.0))
-    (finding,) = document.findings.values()
+def test_a_document_shows_since_when_its_findings_hold() -> None:
+    behind = application(actor("one", task(0, lag=5, behind_s=22.0), busy=0.97), since={"behind": 1000})
+    (finding,) = live(behind).findings.values()
     assert (finding.level, finding.since_ms) == ("warning", 1000)
-    assert "behind by 22 s" in finding.sentence
     assert (finding.view, finding.subject) == ("tasks", "0_0")

@@ -32,6 +32,14 @@ def test_the_status_shows_state_tasks_placement_and_lag(client: httpx.Client) ->
     assert body.actors[0].tasks == ["1_0", "0_0"]
 
 
+def test_the_status_says_since_when_each_finding_holds_and_what_it_is_about(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    read_side.current = replace(read_side.current, unhosted={TaskId(1, 1): "it starts"}, since={"unhosted 1_1": 7})
+    (finding, *_) = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json()).findings
+    assert (finding.level, finding.since_ms, finding.view, finding.subject) == ("fault", 7, "tasks", "1_1")
+
+
 def test_a_task_that_its_actor_has_not_reported_is_listed_without_figures(client: httpx.Client) -> None:
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert (body.tasks[1].actor_id, body.tasks[1].state, body.tasks[1].lag) == ("actor-2", None, None)

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.api.findings import Level
 from penstock.cli import doctor_checks as checks
 from penstock.cli import doctor_probes as probes
 from penstock.cli.doctor import made
 from penstock.cli.doctor_checks import Checked, DiskFacts, LibraryFacts, NodeFacts, RayFacts, in_range
 from penstock.cli.main import app
+from penstock.cluster.findings import Level
 from penstock.kafka.broker_version import kafka_release
 
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT

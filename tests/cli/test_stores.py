@@ -18,7 +18,7 @@ from penstock.cluster.read_side import ApplicationStatus, StoreMetadata
 from penstock.common.errors import UnknownStateStoreError
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import STATE
-from tests.api.test_findings import actor, application, task
+from tests.cluster.test_findings import actor, application, task
 
 MEASURED = {
     (STATE, "estimate-num-keys", "counts"): 1000, (STATE, "total-sst-files-size", "counts"): 2_500_000,

@@ -20,11 +20,12 @@ from penstock.cli.top_frame import frame, plain
 from penstock.cli.top_keys import Sort, View, keys_of, pressed
 from penstock.cli.top_source import SilentError, StatusSource
 from penstock.cluster.client import control
+from penstock.cluster.findings import findings
 from penstock.cluster.ray_cluster import connections
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
-from tests.api.test_findings import actor, application, task
 from tests.cli.top_status import STATUS, talk_of_troubles, talk_once_and_die
+from tests.cluster.test_findings import actor, application, task
 from tests.waiting import PATIENCE_S
 
 TOP = top_of(STATUS)
@@ -76,6 +77,15 @@ def test_the_first_line_shows_the_worst_finding_and_the_slowest_task_is_first() 
     assert "#######... 70%, 12 s left" in "\n".join(lines)
     assert "two (12 behind)" in "\n".join(lines)
     assert "1.2 ms  30.5 ms" in "\n".join(lines)
+
+
+def test_a_finding_shows_since_when_it_holds() -> None:
+    at = datetime(2026, 11, 28, 3, 2, 11)
+    status = replace(STATUS, since={each.about: int(at.timestamp() * 1000) for each in findings(STATUS)})
+    top = top_of(status)
+    assert "(since 2026-11-28 03:02:11)" in " ".join(drawn(View(), 150, top=top)[:3])
+    assert plain(top, 200)[0].plain.endswith("(since 2026-11-28 03:02:11)")
+    assert "since" not in plain(top_of(STATUS), 200)[0].plain, "it is not known"
 
 
 def test_a_note_replaces_the_first_line_because_the_old_one_may_not_hold() -> None:

@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from penstock.actors.commit_stops import CommitStops
 from penstock.actors.status import StandbyStatus, TaskState
 from penstock.common.ids import TaskId
-from tests.api.test_findings import actor, application, task
+from tests.cluster.test_findings import actor, application, task
 
 RESTORING = task(
     3, state=TaskState.RESTORING, behind_s=None, restore_remaining=300, restore_total=700, restore_rate=25.0

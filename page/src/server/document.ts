@@ -5,7 +5,7 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 
 export type Application = Schemas["LiveApplication"];
-export type Finding = Schemas["LiveFinding"];
+export type Finding = Schemas["FindingBody"];
 export type Level = Finding["level"];
 export type Task = Schemas["LiveTask"];
 export type Restore = Schemas["LiveRestore"];

@@ -134,6 +134,35 @@ export interface components {
             page: string | null;
         };
         /**
+         * FindingBody
+         * @description One sentence on what is wrong, or that all is well.
+         */
+        FindingBody: {
+            /**
+             * Level
+             * @enum {string}
+             */
+            level: "ok" | "warning" | "fault";
+            /** Sentence */
+            sentence: string;
+            /**
+             * Since Ms
+             * @description Time at which the coordinator has first seen it. Null if it may be older than the coordinator.
+             */
+            since_ms: number | null;
+            /**
+             * View
+             * @description The view of the page that shows more.
+             * @enum {string}
+             */
+            view: "overview" | "topology" | "tasks" | "stores" | "time" | "slow" | "records" | "rollout";
+            /**
+             * Subject
+             * @description A task id, an actor id, an operator or a topic in that view.
+             */
+            subject: string | null;
+        };
+        /**
          * FunctionBody
          * @description A function of the program, where the coordinator has read it.
          */
@@ -426,7 +455,7 @@ export interface components {
              * @description By 0, 1 …: the worst first.
              */
             findings: {
-                [key: string]: components["schemas"]["LiveFinding"];
+                [key: string]: components["schemas"]["FindingBody"];
             };
             /**
              * Tasks
@@ -470,35 +499,6 @@ export interface components {
             rollout?: {
                 [key: string]: components["schemas"]["LiveRollout"];
             };
-        };
-        /**
-         * LiveFinding
-         * @description One sentence on what is wrong, or that all is well.
-         */
-        LiveFinding: {
-            /**
-             * Level
-             * @enum {string}
-             */
-            level: "ok" | "warning" | "fault";
-            /** Sentence */
-            sentence: string;
-            /**
-             * Since Ms
-             * @description Time at which this server has first seen it. Null if it may be older.
-             */
-            since_ms: number | null;
-            /**
-             * View
-             * @description The view of the page that shows more.
-             * @enum {string}
-             */
-            view: "overview" | "topology" | "tasks" | "stores" | "time" | "slow" | "records" | "rollout";
-            /**
-             * Subject
-             * @description A task id, an actor id, an operator or a topic in that view.
-             */
-            subject: string | null;
         };
         /**
          * LiveOperator

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
-from penstock.api.findings import Level, findings, share_of
+from penstock.cluster.findings import Level, findings, share_of
 from penstock.cluster.read_side import (
     ActorCount,
     ApplicationState,
@@ -237,3 +237,9 @@ def test_a_finding_leads_to_what_it_is_about(
 ) -> None:
     found = findings(status)[0]
     assert (found.about, found.view, found.subject) == (about, view, subject)
+
+
+def test_each_finding_holds_since_the_time_that_the_coordinator_has_noted() -> None:
+    status = application(actor("one", task(0)), paused=True, since={"paused": 5000, "well": 1000})
+    assert [(each.about, each.since_ms) for each in findings(status)] == [("paused", 5000)]
+    assert findings(replace(status, since={}))[0].since_ms is None

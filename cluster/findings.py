@@ -1,19 +1,14 @@
-"""Reports the faults of an application in sentences, for ``penstock top``, the status and HTTP."""
+"""Reports the faults of an application in sentences, for ``penstock top``, the status, HTTP and the page. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from penstock.cluster.read_side import (
-    ActorStatus,
-    ApplicationState,
-    ApplicationStatus,
-    RolloutPhase,
-    TaskState,
-    TaskStatus,
-)
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.cluster.rollout import RolloutPhase
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.cluster.watchers.found_partitioners import parted_topics
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import NODE, TASK, THREAD
@@ -39,22 +34,28 @@ class Level(Enum):
 class Finding:
     """One sentence about an application. ``about``: what it is about, the same for as long as it holds, though the
     figures in the sentence change. ``view``: the view of the page that shows more; ``subject``: the id of a task, an
-    actor, an operator or a topic there, None if it is about none of them."""
+    actor, an operator or a topic there, None if it is about none of them. ``since_ms``: the time (ms since 1970) at
+    which it was first seen, None if that is not known."""
 
     level: Level
     sentence: str
     about: str
     view: str = "overview"
     subject: str | None = None
+    since_ms: int | None = None
 
 
 def findings(status: ApplicationStatus) -> tuple[Finding, ...]:
     """Returns the faults, the worst first, or one finding of level ``OK`` if there are none. Never empty."""
+    return tuple(replace(each, since_ms=status.since.get(each.about)) for each in _found(status))
+
+
+def _found(status: ApplicationStatus) -> list[Finding]:
     if (ended := _ended(status)) is not None:
-        return (ended,)
+        return [ended]
     found = [*_faults(status), *_restoring(status), *_behind(status), *_warnings(status)]
     found.sort(key=lambda each: each.level is not Level.FAULT)
-    return tuple(found) or (_well(status),)
+    return found or [_well(status)]
 
 
 def share_of(actor: ActorStatus) -> float | None:
@@ -113,7 +114,7 @@ def _faults(status: ApplicationStatus) -> Iterator[Finding]:
     for why, tasks in by_reason.items():
         lack = "lacks" if len(tasks) == 1 else "lack"
         sentence = f"{_of(len(tasks), status)} {lack} an actor ({_named(tasks)}): {why}"
-        yield Finding(Level.FAULT, sentence, f"unhosted {why}", "tasks", str(tasks[0]))
+        yield Finding(Level.FAULT, sentence, f"unhosted {tasks[0]}", "tasks", str(tasks[0]))
     for stuck in status.stuck:
         yield Finding(Level.FAULT, _sentence(str(stuck)), f"stuck {stuck.task_id}", "tasks", str(stuck.task_id))
     for topics in parted_topics(status.actors):
