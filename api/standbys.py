@@ -1,4 +1,4 @@
-"""The standbys of each task, as people see them, and the states of tasks that report none."""
+"""The standbys of each task, as people see them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from penstock.cluster.read_side import ApplicationStatus
 from penstock.common.ids import TaskId
-
-WAITING, SILENT = "waiting", "silent"
-"""States of a task without an actor, and of one whose actor gives no sign of life."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from penstock.cluster.findings import Finding, findings
+from penstock.cluster.found_partitioners import parted_topics, partitioners_of
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, Rollout, ScalingStatus, StuckTask, TaskStatus
-from penstock.cluster.watchers.found_partitioners import parted_topics, partitioners_of
 from penstock.common.ids import TaskId
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.api.standbys import SILENT, WAITING, StandbyRow, standbys_of
+from penstock.api.standbys import StandbyRow, standbys_of
 from penstock.api.status import findings_body
 from penstock.cluster.findings import Finding, findings, share_of, share_of_task
-from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskState, TaskStatus
+from penstock.cluster.read_side import SILENT, WAITING, ActorStatus, ApplicationStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import TASK
 

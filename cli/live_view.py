@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.api.processed import Processed, Rates
-from penstock.api.standbys import SILENT, WAITING, standbys_of, standbys_text
+from penstock.api.standbys import standbys_of, standbys_text
 from penstock.cli.rolling import rollout_lines
-from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState, TaskStatus
-from penstock.cluster.watchers.found_partitioners import parted_topics, partitioners_of
+from penstock.cluster.found_partitioners import parted_topics, partitioners_of
+from penstock.cluster.read_side import SILENT, WAITING, ApplicationState, ApplicationStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
 from penstock.common.shown import seconds_text

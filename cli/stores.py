@@ -13,10 +13,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from penstock.api.standbys import SILENT, WAITING, StandbyRow, standbys_of, standbys_text
+from penstock.api.standbys import StandbyRow, standbys_of, standbys_text
 from penstock.cli.applications import Application
 from penstock.cli.output import AsJson, console, print_json
-from penstock.cluster.read_side import ApplicationStatus, ReadSide, StoreMetadata, TaskState, unknown_store
+from penstock.cluster.read_side import (
+    SILENT,
+    WAITING,
+    ApplicationStatus,
+    ReadSide,
+    StoreMetadata,
+    TaskState,
+    unknown_store,
+)
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import STATE, Measured
 

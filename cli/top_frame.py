@@ -10,12 +10,12 @@ from typing import Generic, TypeVar
 
 from rich.text import Text
 
-from penstock.api.standbys import SILENT, WAITING, standbys_text
+from penstock.api.standbys import standbys_text
 from penstock.api.top_rows import ActorRow, TaskRow, Top, slowness
 from penstock.cli.output import LEVEL_STYLES
 from penstock.cli.top_keys import HELP, Sort, View
 from penstock.cluster.findings import BEHIND_S, BUSY, Finding, Level
-from penstock.cluster.read_side import TaskState
+from penstock.cluster.read_side import SILENT, WAITING, TaskState
 from penstock.common.shown import counted, seconds_text
 
 _GAP = 2

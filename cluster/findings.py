@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.cluster.found_partitioners import parted_topics
 from penstock.cluster.rollout import RolloutPhase
 from penstock.cluster.status import ApplicationState, ApplicationStatus
-from penstock.cluster.watchers.found_partitioners import parted_topics
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import NODE, TASK, THREAD
 from penstock.common.shown import counted, seconds_text

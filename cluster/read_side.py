@@ -31,7 +31,7 @@ from penstock.cluster.program_view import ProgramView, RolloutView
 from penstock.cluster.record_side import RecordSide
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling_status import ActorCount, ScalingStatus
-from penstock.cluster.status import ApplicationState, ApplicationStatus, StuckTask
+from penstock.cluster.status import SILENT, WAITING, ApplicationState, ApplicationStatus, StuckTask
 from penstock.common.errors import ApplicationStateError, RetriableError, SerializationError, UnknownStateStoreError
 from penstock.common.ids import TaskId
 from penstock.common.position import Position, PositionBound
@@ -49,7 +49,9 @@ __all__ = [
     "LONGEST_FLAME_S",
     "LONGEST_WAIT_S",
     "NO_ACTOR",
+    "SILENT",
     "STOPPED",
+    "WAITING",
     "ActorCount",
     "ActorStatus",
     "ApplicationHistory",

@@ -12,6 +12,9 @@ from penstock.cluster.rollout import NEVER, Rollout
 from penstock.cluster.scaling_status import ScalingStatus
 from penstock.common.ids import TaskId
 
+WAITING, SILENT = "waiting", "silent"
+"""States of a task that no actor has reported, and of one whose actor gives no sign of life."""
+
 
 class ApplicationState(Enum):
     """The life of an application (Kafka Streams' ``KafkaStreams.State``). ``docs/LIFECYCLE.md`` draws which state may

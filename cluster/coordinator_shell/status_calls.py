@@ -15,13 +15,13 @@ from penstock.cluster.coordinator_shell.metadata import metadata_of
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork
 from penstock.cluster.coordinator_shell.ray_metrics import RayMetrics
+from penstock.cluster.found_partitioners import partitioners_of
 from penstock.cluster.health import UNKNOWN
 from penstock.cluster.history.history import History
 from penstock.cluster.queries.metrics import metric_families
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.cluster.watchers.broker_watch import BrokerWatch
-from penstock.cluster.watchers.found_partitioners import partitioners_of
 from penstock.common.log import KEPT
 
 

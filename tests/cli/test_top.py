@@ -301,7 +301,8 @@ def test_json_is_one_document_with_the_slowest_task_first() -> None:
     done = CliRunner().invoke(app, ["top", "app", "--json"])
     body = json.loads(done.stdout)
     assert body["findings"][0] == {
-        "level": "fault", "sentence": "1 of 5 tasks lacks an actor (0_4): two is starting"
+        "level": "fault", "sentence": "1 of 5 tasks lacks an actor (0_4): two is starting",
+        "since_ms": None, "view": "tasks", "subject": "0_4",
     }  # fmt: skip
     assert [each["task_id"] for each in body["tasks"]] == ["0_4", "0_3", "0_0", "0_1", "0_2"]
     assert body["tasks"][1]["restore"] == {"restored": 700, "remaining": 300, "seconds_left": 12.0}
