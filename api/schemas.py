@@ -71,7 +71,9 @@ class FindingBody(_Body):
         description="Time at which the coordinator has first seen it. Null if it may be older than the coordinator."
     )
     view: View = Field(description="The view of the page that shows more.")
-    subject: str | None = Field(description="A task id, an actor id, an operator or a topic in that view.")
+    subject: str | None = Field(
+        description="A task id, an actor id, an operator or a topic in that view; for records also topic/partition."
+    )
 
 
 class StuckTaskBody(_Body):

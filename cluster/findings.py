@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.found_partitioners import parted_topics
 from penstock.cluster.rollout import RolloutPhase
+from penstock.cluster.skew import skew_of
 from penstock.cluster.status import ApplicationState, ApplicationStatus
-from penstock.common.ids import TaskId
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import NODE, TASK, THREAD
 from penstock.common.shown import counted, seconds_text
 
@@ -34,7 +35,7 @@ class Level(Enum):
 class Finding:
     """One sentence about an application. ``about``: what it is about, the same for as long as it holds, though the
     figures in the sentence change. ``view``: the view of the page that shows more; ``subject``: the id of a task, an
-    actor, an operator or a topic there, None if it is about none of them. ``since_ms``: the time (ms since 1970) at
+    actor, an operator or a topic there (``topic/partition`` for records), None if it is about none of them. ``since_ms``: the time (ms since 1970) at
     which it was first seen, None if that is not known."""
 
     level: Level
@@ -108,6 +109,7 @@ def _faults(status: ApplicationStatus) -> Iterator[Finding]:
             why = "its lease has expired and the coordinator does not answer"
             sentence = f"Actor {actor.actor_id} has stopped processing: {why}"
             yield Finding(Level.FAULT, sentence, f"without lease {actor.actor_id}", "tasks", actor.actor_id)
+    yield from _losses(status)
     by_reason: dict[str, list[TaskId]] = {}
     for task_id, why in sorted(status.unhosted.items()):
         by_reason.setdefault(why, []).append(task_id)
@@ -120,6 +122,23 @@ def _faults(status: ApplicationStatus) -> Iterator[Finding]:
     for topics in parted_topics(status.actors):
         joined = f"different partitioners wrote {', '.join(topics)}, which are joined or merged"
         yield Finding(Level.FAULT, f"Results are missing: {joined}", f"parted {topics}", "topology", topics[0])
+
+
+def _losses(status: ApplicationStatus) -> Iterator[Finding]:
+    losses = status.health.brokers
+    for broker in losses.missing:
+        level = Level.FAULT if broker.leaderless else Level.WARNING
+        sentence = losses.sentence(broker, _waiting_for(status, broker.leaderless))
+        yield Finding(level, sentence, f"broker {broker.broker_id}", "topology", broker.hardest_hit)
+    if losses.leaderless:
+        sentence = losses.without_leader_in_words(losses.leaderless, _waiting_for(status, losses.leaderless))
+        yield Finding(Level.FAULT, sentence, "leaderless", "topology", losses.leaderless[0].topic)
+
+
+def _waiting_for(status: ApplicationStatus, partitions: Collection[TopicPartition]) -> list[str]:
+    """Returns the tasks that read one of ``partitions``."""
+    without = set(partitions)
+    return [str(task.task_id) for _, task in _heard(status) if without & {*task.lags, *task.committed, *task.positions}]
 
 
 def _restoring(status: ApplicationStatus) -> Iterator[Finding]:
@@ -150,6 +169,12 @@ def _behind(status: ApplicationStatus) -> Iterator[Finding]:
     are = "is" if len(late) == 1 else "are"
     by = seconds_text(slowest.behind_s or 0.0)
     sentence = f"{_of(len(late), status)} {are} behind by {by if len(late) == 1 else f'up to {by}'}"
+    skew = skew_of(slowest, [task for _, task in _heard(status)])
+    if skew is not None and not status.paused:
+        gets = f"processes {skew.processed:.0%} of the records of its sub-topology, and has {skew.waiting:.0%} of those"
+        sentence += f": task {slowest.task_id} {gets} that wait: look at its keys"
+        yield Finding(Level.WARNING, sentence, "behind", "records", f"{skew.source.topic}/{skew.source.partition}")
+        return
     if not status.paused:  # a pause has a finding of its own
         sentence += f": {_why_behind(status, actor, slowest)}"
     busiest = _busiest_operator(actor)
@@ -160,15 +185,24 @@ def _behind(status: ApplicationStatus) -> Iterator[Finding]:
 
 
 def _busiest_operator(actor: ActorStatus) -> tuple[str, float] | None:
-    """Returns the operator that takes most of the time of ``actor``, and the share that it takes; None if no operator
-    takes half of the time in which the actor is busy, or if it is not measured."""
+    """Returns the operator that takes most of the time of ``actor``, and the share that it takes as far as it is
+    measured; None if no operator takes half of the time of the tasks whose operators are measured, or if these take
+    less than a quarter of the time in which the actor is busy."""
     shares: dict[str, float] = {}
+    known = 0.0
     for task in actor.tasks:
-        for key, value in task.measured.items():
-            if key[:2] == (NODE, "busy-ratio") and (share := _number(value)):
-                shares[key[2]] = shares.get(key[2], 0.0) + share
+        own = {
+            key[2]: share
+            for key, value in task.measured.items()
+            if key[:2] == (NODE, "busy-ratio") and (share := _number(value)) is not None
+        }
+        for operator, share in own.items():
+            shares[operator] = shares.get(operator, 0.0) + share
+        known += max(share_of_task(task) or 0.0, sum(own.values())) if own else 0.0
     operator, most = max(shares.items(), key=lambda each: each[1], default=("", 0.0))
-    return (operator, min(most, 1.0)) if operator and most >= (share_of(actor) or 1.0) / 2 else None
+    busy = share_of(actor) or 1.0
+    found = operator and most >= known / 2 and most >= busy / 8 and known >= busy / 4
+    return (operator, min(most, 1.0)) if found else None
 
 
 def _busy_in(actor: ActorStatus, busy: float) -> str:

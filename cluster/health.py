@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.cluster.missing_brokers import NONE_MISSING, BrokerLosses
+
 
 @dataclass(frozen=True)
 class Health:
@@ -20,6 +22,8 @@ class Health:
     """Number of stream actors that do not start because no CPU is free."""
     unfit_nodes: int = 0
     """Number of nodes that get no stream actors for a while, because their disk fails."""
+    brokers: BrokerLosses = NONE_MISSING
+    """The brokers that are away while others answer, and the partitions that miss them."""
 
 
 UNKNOWN = Health()

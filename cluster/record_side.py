@@ -16,6 +16,10 @@ from penstock.common.windows import Window
 
 PEEK_MOST = 100
 """Largest number of records that one peek returns."""
+KEYS_OF_NEWEST = 1000
+"""Number of the newest records whose keys are counted."""
+MOST_FREQUENT = 10
+"""Number of keys that are returned with their counts."""
 
 
 class UnknownAppTopicError(StreamsError):
@@ -102,6 +106,33 @@ class Peek:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyCount:
+    """A key in a partition, with its number of ``records``. ``key`` is None for null."""
+
+    key: Shown | None
+    partition: int
+    records: int
+
+
+@dataclass(frozen=True)
+class KeyCounts:
+    """The keys of the newest ``records`` of a topic, or of one partition of it: the most frequent ones with their
+    counts. ``different``: the number of all keys among them; one that is in two partitions counts twice.
+
+    ``use``, ``looked`` and ``stopped`` as in :class:`Peek`.
+    """
+
+    topic: str
+    use: str
+    records: int
+    different: int
+    keys: tuple[KeyCount, ...]
+    looked: tuple[Looked, ...]
+    committed_only: bool
+    stopped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KeyScan:
     """The part of a topic in which records of a key are looked for, from the end backwards: at most ``offsets`` offsets
     of it, until ``limit`` records are found. ``from_ms``: no further back than the first record of that time (ms) or
@@ -146,6 +177,10 @@ class RecordSide(Protocol):
 
     async def peek(self, topic: str, limit: int) -> Peek:
         """Returns the newest ``limit`` records of a topic, decoded. Raises UnknownAppTopicError."""
+
+    async def keys(self, topic: str, partition: int | None) -> KeyCounts:
+        """Returns the most frequent keys of the newest records of a topic, or of one partition. Raises
+        UnknownAppTopicError, and MissingTopicError if there is no such partition."""
 
     async def life(self, store: str, key: Any, scan: KeyScan) -> KeyRecords:
         """Returns the versions of a key, or of its windows, that the store's changelog still has; a null value deletes.

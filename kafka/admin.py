@@ -28,6 +28,7 @@ from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.log import logger
 from penstock.common.topics import NewTopic
 from penstock.kafka.answers import begin_commit, bounded_result
+from penstock.kafka.brokers import Brokers, brokers_of
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin
 from penstock.kafka.group_members import Member, members_of
@@ -119,6 +120,11 @@ class ConfluentAdmin(Admin):
         with self._errors(purpose):
             listed = self._client.list_topics(timeout=self._connect_within())
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
+
+    @override
+    def brokers(self) -> Brokers:
+        with self._errors("list the brokers"):
+            return brokers_of(self._client.list_topics(timeout=self._connect_within()))
 
     @override
     def create_topics(self, topics: Iterable[NewTopic]) -> None:

@@ -12,6 +12,7 @@ from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.measures import Sent
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.topics import NewTopic
+from penstock.kafka.brokers import Brokers
 
 BEGINNING = -2
 """The position of the first offset that exists."""
@@ -256,6 +257,9 @@ class Admin(Protocol):
 
     def topics(self) -> dict[str, int]:
         """Returns every topic with its number of partitions."""
+
+    def brokers(self) -> Brokers:
+        """Returns the brokers that are part of the cluster now, and the leaders of all partitions."""
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         """Create topics; one that exists already is not changed. Returns when all are visible to clients. Raises

@@ -29,6 +29,7 @@ DOCUMENTS = (
     "WindowsBody",
     "VersionsBody",
     "TopicsBody",
+    "KeyCountsBody",
     "PeekBody",
     "TopologyBody",
     "HistoryBody",

@@ -12,6 +12,7 @@ from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.topics import NewTopic
+from penstock.kafka.brokers import Brokers, Replicas
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import (
     BEGINNING,
@@ -194,6 +195,16 @@ class FakeAdmin(Admin):
     @override
     def topics(self) -> dict[str, int]:
         return self._broker.topics()
+
+    @override
+    def brokers(self) -> Brokers:
+        only = Replicas(0, (0,), (0,))
+        partitions = {
+            TopicPartition(name, number): only
+            for name, count in self._broker.topics().items()
+            for number in range(count)
+        }
+        return Brokers({0: FakeBroker.address}, partitions)
 
     @override
     def create_topics(self, topics: Iterable[NewTopic]) -> None:

@@ -62,6 +62,7 @@ class LivePartition(_Row):
     partition: int
     lag: int | None
     committed: int | None = Field(description="The next offset to read, as committed.")
+    has_leader: bool = Field(description="False if no broker leads it: nothing reads or writes it then.")
 
 
 class LiveTask(_Row):
@@ -126,6 +127,8 @@ class LiveTopic(_Row):
     records_out_per_s: float | None = Field(description="Records that tasks write to it.")
     bytes_out_per_s: float | None
     lag: int | None = Field(description="Records to read; null if no task reads it.")
+    without_leader: list[int] = Field(description="The partitions that no broker leads.")
+    missing_brokers: list[str] = Field(description="Brokers with replicas of it that are away, with host and port.")
 
 
 class LiveStore(_Row):

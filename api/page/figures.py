@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from penstock.api.page.deltas import Row
+from penstock.cluster.missing_brokers import BrokerLosses
 from penstock.cluster.read_side import TaskState, TaskStatus
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import NODE, STATE, TOPIC
@@ -80,14 +81,20 @@ def topic_counts_of(measured: Iterable[Measured]) -> dict[tuple[object, ...], in
     }
 
 
-def topics_of(tasks: Iterable[TaskStatus], rates: Mapping[TopicCount, float] | None) -> dict[str, Row]:
-    """Returns the row of each topic that tasks read or write. ``rates``: those of its counts per second, None while
-    they are not known."""
-    lags: dict[str, int | None] = {topic: None for topic, _ in rates or ()}
+def topics_of(
+    tasks: Iterable[TaskStatus], rates: Mapping[TopicCount, float] | None, losses: BrokerLosses
+) -> dict[str, Row]:
+    """Returns the row of each topic that tasks read or write, or that misses a broker. ``rates``: those of its counts
+    per second, None while they are not known."""
+    lags: dict[str, int | None] = {topic: None for topic, _ in (*(rates or ()), *losses.counts)}
     for task in tasks:
         for partition, lag in task.lags.items():
             lags[partition.topic] = (lags.get(partition.topic) or 0) + lag
     known = rates or {}
+    missing = {topic: [each.named for each in losses.missing if topic in each.topics] for topic, _ in losses.counts}
+    leaderless: defaultdict[str, list[int]] = defaultdict(list)
+    for at in sorted(losses.without_leader):
+        leaderless[at.topic].append(at.partition)
     names = ("records_in_per_s", "bytes_in_per_s", "records_out_per_s", "bytes_out_per_s")
     return {
         topic: {
@@ -96,6 +103,8 @@ def topics_of(tasks: Iterable[TaskStatus], rates: Mapping[TopicCount, float] | N
                 for name, count in zip(names, TOPIC_COUNTS, strict=True)
             },
             "lag": lag,
+            "without_leader": leaderless.get(topic, []),
+            "missing_brokers": missing.get(topic, []),
         }
         for topic, lag in lags.items()
     }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -24,7 +24,7 @@ from penstock.api.status import findings_body
 from penstock.api.top_rows import TaskRow, Top, top_of
 from penstock.cluster.findings import Finding, share_of
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskStatus
-from penstock.common.ids import TaskId
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
 from penstock.common.version import version
 
@@ -55,7 +55,7 @@ class LiveView:
             "tasks": _tasks(status, top),
             "actors": _actors(status, top, rocksdb_of(measured[STATE])),
             "operators": operators_of(measured[NODE]),
-            "topics": topics_of(heard, topic_rates),
+            "topics": topics_of(heard, topic_rates, status.health.brokers),
             "stores": stores_of(measured[STATE]),
             "rollout": {"it": _rollout(status)},
         }
@@ -100,10 +100,17 @@ def _application(status: ApplicationStatus, top: Top, at_ms: int) -> Row:
 def _tasks(status: ApplicationStatus, top: Top) -> dict[str, Row]:
     nodes = {actor.actor_id: actor.node_id for actor in status.actors}
     reported = {task.task_id: task for task in status.tasks}
-    return {str(row.task_id): _task(row, reported.get(row.task_id), nodes, status.moving) for row in top.tasks}
+    without = status.health.brokers.without_leader
+    return {str(row.task_id): _task(row, reported.get(row.task_id), nodes, status.moving, without) for row in top.tasks}
 
 
-def _task(row: TaskRow, task: TaskStatus | None, nodes: Mapping[str, str], moving: Mapping[TaskId, str]) -> Row:
+def _task(
+    row: TaskRow,
+    task: TaskStatus | None,
+    nodes: Mapping[str, str],
+    moving: Mapping[TaskId, str],
+    without_leader: Collection[TopicPartition],
+) -> Row:
     restore = row.restore and {
         "restored": row.restore.restored,
         "remaining": row.restore.remaining,
@@ -127,12 +134,26 @@ def _task(row: TaskRow, task: TaskStatus | None, nodes: Mapping[str, str], movin
         "restore": restore,
         "standbys": [{**asdict(each), "node_id": nodes.get(each.actor_id)} for each in row.standbys],
         "moving_to": moving.get(row.task_id),
-        "waits_for": row.waits_for or (task.waits_for if task is not None else None),
+        "waits_for": row.waits_for
+        or (task.waits_for if task is not None else None)
+        or _leaderless(task, without_leader),
         "topics": [
-            {"topic": at.topic, "partition": at.partition, "lag": lags.get(at), "committed": committed.get(at)}
+            {
+                "topic": at.topic,
+                "partition": at.partition,
+                "lag": lags.get(at),
+                "committed": committed.get(at),
+                "has_leader": at not in without_leader,
+            }
             for at in sorted({*lags, *committed})
         ],
     }
+
+
+def _leaderless(task: TaskStatus, without_leader: Collection[TopicPartition]) -> str | None:
+    if not (found := sorted({*task.lags, *task.committed}.intersection(without_leader))):
+        return None
+    return f"partition {found[0].partition} of topic {found[0].topic} has no leader"
 
 
 def _actors(status: ApplicationStatus, top: Top, rocksdb: Mapping[TaskId, Mapping[str, float]]) -> dict[str, Row]:

@@ -1,4 +1,4 @@
-"""Routes to the topics of the application: their names, and their newest records."""
+"""Routes to the topics of the application: their names, their newest records, and the keys of these."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fastapi import FastAPI, Path, Query
 from starlette.responses import Response
 
 from penstock.api.asking import APPLICATION, INVALID, UNKNOWN_APPLICATION, App, check, json_response
-from penstock.api.page.record_bodies import PeekBody, TopicsBody
-from penstock.api.page.record_json import peek_json
+from penstock.api.page.record_bodies import KeyCountsBody, PeekBody, TopicsBody
+from penstock.api.page.record_json import key_counts_json, peek_json
 from penstock.api.problems import documented
 from penstock.cluster.read_side import ReadSide
 from penstock.cluster.record_side import PEEK_MOST
@@ -56,3 +56,20 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         check(queries, app)
         found = await queries.records.peek(topic, limit)
         return Response(await asyncio.to_thread(peek_json, found), media_type="application/json")
+
+    @app.get(
+        _TOPICS + "/{topic}/keys",
+        tags=["topics"],
+        response_model=KeyCountsBody,
+        responses=documented({404: UNKNOWN_TOPIC, 422: INVALID, 500: KAFKA_REFUSES, 503: NOT_NOW}),
+    )
+    async def keys(
+        app: App,
+        topic: Topic,
+        partition: Annotated[int | None, Query(ge=0, description="Only this partition")] = None,
+    ) -> Response:
+        """The most frequent keys of the newest 1000 records of a topic, by timestamp, or of one partition. A key that
+        has most of them has one task busy, and no number of partitions or actors spreads it. Read as by ``peek``."""
+        check(queries, app)
+        found = await queries.records.keys(topic, partition)
+        return Response(await asyncio.to_thread(key_counts_json, found), media_type="application/json")

@@ -67,6 +67,27 @@ class PeekBody(_Body):
     )
 
 
+class KeyCountBody(_Body):
+    """A key in a partition."""
+
+    key: ShownBody | None
+    partition: int
+    records: int = Field(description="Number of its records among the newest ones.")
+
+
+class KeyCountsBody(_Body):
+    """The keys of the newest records of a topic, or of one partition."""
+
+    topic: str
+    use: str = Field(description="Its use in the application.")
+    committed_only: bool = Field(description="True if records of open and aborted transactions are left out.")
+    records: int = Field(description="Number of records whose keys were counted, at most 1000: the newest ones.")
+    different: int = Field(description="Number of keys among them. One that is in two partitions counts twice.")
+    keys: list[KeyCountBody] = Field(description="The ten most frequent ones, the most frequent one first.")
+    looked: list[LookedBody]
+    stopped: str | None = Field(description="The limit that ended the read early. Null if there was none.")
+
+
 class TopicBody(_Body):
     """A topic of the application."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from penstock.api.encoding import short_repr, to_json
-from penstock.cluster.record_side import Form, KeyRecords, Looked, Peek, Shown, ShownRecord
+from penstock.cluster.record_side import Form, KeyCounts, KeyRecords, Looked, Peek, Shown, ShownRecord
 from penstock.common.errors import SerializationError
 from penstock.common.windows import Window
 
@@ -26,6 +26,25 @@ def peek_json(peek: Peek) -> bytes:
             "records": [record_members(each) for each in peek.records],
             "looked": [looked_members(each) for each in peek.looked],
             "stopped": peek.stopped,
+        }
+    )
+
+
+def key_counts_json(found: KeyCounts) -> bytes:
+    """Returns a ``KeyCountsBody``."""
+    return orjson.dumps(
+        {
+            "topic": found.topic,
+            "use": found.use,
+            "committed_only": found.committed_only,
+            "records": found.records,
+            "different": found.different,
+            "keys": [
+                {"key": shown_members(each.key), "partition": each.partition, "records": each.records}
+                for each in found.keys
+            ],
+            "looked": [looked_members(each) for each in found.looked],
+            "stopped": found.stopped,
         }
     )
 

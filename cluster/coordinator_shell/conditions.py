@@ -37,4 +37,6 @@ def health_of(dispatcher: Dispatcher | None, periodic: PeriodicWork | None, no_b
         return Health(no_broker=no_broker)
     machine = dispatcher.machine
     unfit = len(machine.unfit_nodes)
-    return Health(dispatcher.report_ages_s, no_broker, machine.session_lost, periodic.waiting_for_cpus, unfit)
+    return Health(
+        dispatcher.report_ages_s, no_broker, machine.session_lost, periodic.waiting_for_cpus, unfit, periodic.losses
+    )

@@ -238,6 +238,7 @@ class CoordinatorActor(ProgramCalls, StatusCalls, UserCalls):
             self._pausing,
             failed_by=self._failed_by,
             broker_is_away=lambda: self._no_broker() is not None,
+            program=lambda: self._deployments.spec,
             log=self._log,
         )
         for work in self._periodic.all():

@@ -15,13 +15,16 @@ from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.membership import Membership
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.events import ApplicationFailed, ClusterResized, NoRoom, TasksHeld, TasksPlanned
+from penstock.cluster.missing_brokers import NONE_MISSING, BrokerLosses
 from penstock.cluster.rollout import Hold
 from penstock.cluster.scaling.cpu_watch import CpuWatch
 from penstock.cluster.scaling.ray_cpus import cluster_cpus, cpu_usage, cpus_of_nodes, node_labels
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.status import StuckTask
+from penstock.cluster.topic_reading.sources import topic_uses
 from penstock.cluster.watchers.checkpoint_deletion import DELETE_EACH_S, CheckpointDeletion
 from penstock.cluster.watchers.drain_watch import DrainWatch, draining_nodes
+from penstock.cluster.watchers.missing_broker_watch import MissingBrokerWatch
 from penstock.cluster.watchers.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.watchers.topic_watch import TopicWatch
 from penstock.common.errors import (
@@ -34,11 +37,13 @@ from penstock.common.errors import (
 from penstock.kafka.clients import KafkaClients
 
 _TOPICS = "check source topics"
+_BROKERS = "look for missing brokers"
 CHECK_ACTORS_S = 0.5
 CHECK_CLUSTER_S = 5.0
 CHECK_DRAINS_S = 2.0
 _CHECK_LOAD_S = 1.0
 _CHECK_TOPICS_S = 1.0
+_CHECK_BROKERS_S = 5.0
 
 
 class Work(NamedTuple):
@@ -72,9 +77,11 @@ class PeriodicWork:
         pausing: Pausing,
         failed_by: Callable[[BaseException], ApplicationFailed],
         broker_is_away: Callable[[], bool],
+        program: Callable[[], ApplicationSpec],
         log: BoundLogger,
     ) -> None:
-        """``failed_by`` is called in another thread. Outages of the broker are reported elsewhere."""
+        """``failed_by`` is called in another thread. Outages of the broker are reported elsewhere. ``program``: returns
+        the version that runs."""
         clock = asyncio.get_running_loop().time
         self.waits_for_cpu: str | None = None
         """The notice to users of the applications that have the CPUs that actors wait for."""
@@ -88,6 +95,9 @@ class PeriodicWork:
         self._log = log
         self._cpus = CpuWatch(spec.application_id, cpu_usage, clock)
         self._drains = DrainWatch(spec.application_id, draining_nodes, lambda: time.time() * 1000)
+        self._brokers = MissingBrokerWatch(spec.application_id, clients.admin, lambda: time.time_ns() // 1_000_000)
+        self._program = program
+        self._topics_of: tuple[ApplicationSpec | None, frozenset[str]] = None, frozenset()
         self._stuck = StuckTaskWatch(spec.config, clock, log)
         self._topics = TopicWatch(spec.topology, spec.config, clients.admin, clock)
         storage = CheckpointStorage.of(spec.config)
@@ -102,6 +112,7 @@ class PeriodicWork:
             Work(CHECK_DRAINS_S, "check for drained nodes", self._check_drains),
             Work(_CHECK_LOAD_S, "look at the load", self._scaling.look),
             Work(_CHECK_TOPICS_S, _TOPICS, self._check_topics),
+            Work(_CHECK_BROKERS_S, _BROKERS, self._check_brokers),
             Work(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks),
             Work(DELETE_EACH_S, "delete old checkpoints", self._delete_checkpoints),
         ]
@@ -125,6 +136,11 @@ class PeriodicWork:
     def missing_topic(self) -> str | None:
         """The notice to users of the source topic that is gone, and of the consequences."""
         return self._topics.missing
+
+    @property
+    def losses(self) -> BrokerLosses:
+        """The brokers that are away while others answer; none while no broker answers, which is reported elsewhere."""
+        return NONE_MISSING if self._broker_is_away() else self._brokers.losses
 
     async def _check_cluster(self) -> None:
         cpus, labels, cpus_of = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels(), cpus_of_nodes()))
@@ -155,6 +171,19 @@ class PeriodicWork:
     async def _delete_checkpoints(self) -> None:
         if self._checkpoints is not None and self._is_member:
             await asyncio.to_thread(self._checkpoints.delete_unneeded)
+
+    async def _check_brokers(self) -> None:
+        try:
+            await asyncio.to_thread(self._look_for_brokers, frozenset(self._dispatcher.machine.plan.topics))
+        except StreamsError as error:
+            if not isinstance(error, BrokerUnreachableError | KafkaRefusedError):
+                self._log.warning("periodic work failed, retrying", what=_BROKERS, error=str(error))
+
+    def _look_for_brokers(self, sources: frozenset[str]) -> None:
+        spec, known = self._program(), self._topics_of
+        if known[0] is not spec:
+            known = self._topics_of = spec, frozenset(topic_uses(spec))
+        self._brokers.check(known[1] | sources)
 
     async def _check_topics(self) -> None:
         """Plan again if a source topic has changed."""

@@ -89,6 +89,12 @@ def _client(status: ApplicationStatus) -> Iterator[MetricFamily]:
         ("unhosted-tasks", "Tasks that no stream actor has", len(status.unhosted)),
         ("paused", "1 while tasks are kept from processing by pause, else 0", status.paused),
         ("broker-unreachable", "1 while no broker answers or lets the application in", status.health.no_broker),
+        ("missing-brokers", "Brokers with replicas of the topics that are away", len(status.health.brokers.missing)),
+        (
+            "leaderless-partitions",
+            "Partitions of the application's topics that have no leader",
+            len(status.health.brokers.without_leader),
+        ),
         ("session-lost", "1 while the session in the consumer group is lost", status.health.no_session),
         (
             "missing-topic",

@@ -11,12 +11,19 @@ from typing_extensions import override
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
 from penstock.cluster.queries.key_serdes import PlacedKey
 from penstock.cluster.queries.one_read import OneRead
-from penstock.cluster.record_side import KeyRecords, KeyScan, Peek, RecordSide, UnknownAppTopicError
+from penstock.cluster.record_side import KeyCounts, KeyRecords, KeyScan, Peek, RecordSide, UnknownAppTopicError
 from penstock.cluster.topic_reading.backwards import starts_of
+from penstock.cluster.topic_reading.key_counts import counted_keys
 from penstock.cluster.topic_reading.key_records import KeyOf, key_records
 from penstock.cluster.topic_reading.keys import KeyForm
 from penstock.cluster.topic_reading.peek import peeked
-from penstock.cluster.topic_reading.sources import TopicSource, changelog_source, topic_source, topic_uses
+from penstock.cluster.topic_reading.sources import (
+    PickledSerdes,
+    TopicSource,
+    changelog_source,
+    topic_source,
+    topic_uses,
+)
 from penstock.common.errors import UnknownQueryError
 
 T = TypeVar("T")
@@ -40,11 +47,20 @@ class RecordQueries(RecordSide):
 
     @override
     async def peek(self, topic: str, limit: int) -> Peek:
+        source, serdes = await self._source(topic)
+        return await self._one.run(partial(peeked, source, serdes, topic, limit))
+
+    @override
+    async def keys(self, topic: str, partition: int | None) -> KeyCounts:
+        source, serdes = await self._source(topic)
+        return await self._one.run(partial(counted_keys, source, serdes, topic, partition))
+
+    async def _source(self, topic: str) -> tuple[TopicSource, PickledSerdes]:
         source = await self._coordinator.ask_program(partial(topic_source, topic=topic))
         if source.serdes is None:
             raise UnknownAppTopicError.of(self._application_id, topic, source.uses)
         await self._coordinator.require_broker()
-        return await self._one.run(partial(peeked, source, source.serdes, topic, limit))
+        return source, source.serdes
 
     @override
     async def life(self, store: str, key: Any, scan: KeyScan) -> KeyRecords:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.cluster.record_side import KeyRecords, KeyScan, Peek, RecordSide, UnknownAppTopicError
+from penstock.cluster.record_side import KeyCounts, KeyRecords, KeyScan, Peek, RecordSide, UnknownAppTopicError
+from penstock.common.errors import MissingTopicError
 
 
 @dataclass
@@ -16,6 +17,7 @@ class FakeRecordSide(RecordSide):
     application_id: str
     peeks: dict[str, Peek] = field(default_factory=dict)
     of_keys: dict[tuple[str, str, Any], KeyRecords] = field(default_factory=dict)
+    counts: dict[tuple[str, int | None], KeyCounts] = field(default_factory=dict)
     scans: list[KeyScan] = field(default_factory=list)
     failure: Exception | None = None
 
@@ -29,6 +31,14 @@ class FakeRecordSide(RecordSide):
             raise UnknownAppTopicError.of(self.application_id, topic, self.peeks)
         whole = self.peeks[topic]
         return Peek(whole.topic, whole.use, whole.records[:limit], whole.looked, whole.committed_only, whole.stopped)
+
+    async def keys(self, topic: str, partition: int | None) -> KeyCounts:
+        self._fail()
+        if topic not in self.peeks:
+            raise UnknownAppTopicError.of(self.application_id, topic, self.peeks)
+        if (topic, partition) not in self.counts:
+            raise MissingTopicError(f"topic {topic!r} has no partition {partition}: it has 1")
+        return self.counts[topic, partition]
 
     async def life(self, store: str, key: Any, scan: KeyScan) -> KeyRecords:
         return self._of_key(store, "changelog", key, scan)

@@ -13,6 +13,8 @@ from penstock.api.encoding import shown_json
 from penstock.api.page.deltas import Document
 from penstock.api.page.documents import LiveDocument
 from penstock.api.page.live_view import LiveView
+from penstock.cluster.health import Health
+from penstock.cluster.missing_brokers import BrokerLosses, MissingBroker
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
@@ -104,6 +106,17 @@ def test_figures_of_operators_are_summed_and_their_busiest_task_is_shown() -> No
     assert (enrich.records_per_s, enrich.busy, enrich.busy_sum) == (150, 0.9, 1.15)
     assert (enrich.calls_in_flight, enrich.calls_waiting, enrich.breaker) == (6, None, "open")
     assert (document.operators["source"].records_per_s, document.operators["source"].busy) == (14, None)
+
+
+def test_a_broker_that_is_away_shows_at_its_topics_and_at_the_tasks_that_wait_for_it() -> None:
+    away = MissingBroker(2, "two:9092", 1_000, (TopicPartition("in", 1),), (TopicPartition("out", 3),))
+    losses = BrokerLosses((away,), (("in", 2), ("out", 4)))
+    document = live(replace(application(actor("one", task(0), task(1))), health=Health(brokers=losses)))
+    found = {name: (each.without_leader, each.missing_brokers) for name, each in document.topics.items()}
+    assert found == {"in": ([1], ["2 (two:9092)"]), "out": ([], ["2 (two:9092)"])}
+    assert document.tasks["0_1"].waits_for == "partition 1 of topic in has no leader"
+    assert document.tasks["0_0"].waits_for is None
+    assert [document.tasks[name].topics[0].has_leader for name in ("0_0", "0_1")] == [True, False]
 
 
 def test_figures_of_stores_and_of_rocksdb_are_summed() -> None:

@@ -8,8 +8,17 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.api.page.record_bodies import PeekBody, TopicsBody
-from penstock.cluster.record_side import Form, Looked, Peek, ReadsBusyError, Shown, ShownRecord
+from penstock.api.page.record_bodies import KeyCountsBody, PeekBody, TopicsBody
+from penstock.cluster.record_side import (
+    Form,
+    KeyCount,
+    KeyCounts,
+    Looked,
+    Peek,
+    ReadsBusyError,
+    Shown,
+    ShownRecord,
+)
 from penstock.common.errors import BrokerUnreachableError, KafkaRefusedError, MissingTopicError
 from tests.api.fake import FakeReadSide
 
@@ -43,6 +52,23 @@ def test_a_peek_is_a_document(client: httpx.Client, read_side: FakeReadSide) -> 
     assert len(client.get(f"{TOPICS}/lines/peek").json()["records"]) == 20
     topics = TopicsBody.model_validate(client.get(TOPICS).json())
     assert [(each.name, each.use) for each in topics.topics] == [("lines", "read by lines-source")]
+
+
+def test_the_keys_of_the_newest_records_are_a_document(client: httpx.Client, read_side: FakeReadSide) -> None:
+    give(read_side)
+    keys = (KeyCount(Shown(Form.DECODED, "acme", 4), 3, 917), KeyCount(None, 3, 83))
+    looked = (Looked(3, 0, 5, 1005),)
+    read_side.records.counts["lines", 3] = KeyCounts("lines", "read by lines-source", 1000, 2, keys, looked, False)
+    answer = client.get(f"{TOPICS}/lines/keys", params={"partition": 3})
+    body = KeyCountsBody.model_validate(answer.json())
+    assert [(each.key and each.key.value, each.partition, each.records) for each in body.keys] == [
+        ("acme", 3, 917), (None, 3, 83)
+    ]  # fmt: skip
+    assert (body.records, body.different, body.stopped) == (1000, 2, None)
+    missing = client.get(f"{TOPICS}/lines/keys", params={"partition": 4})
+    assert (missing.status_code, missing.json()["type"]) == (404, "urn:penstock:problem:missing-topic")
+    assert client.get(f"{TOPICS}/other/keys").status_code == 404
+    assert client.get(f"{TOPICS}/lines/keys", params={"partition": -1}).status_code == 422
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def periodic_work_of(coordinator: CoordinatorActor) -> PeriodicWork:
         nobody,
         coordinator._pausing,
         *reported,
+        lambda: spec,
         coordinator._log,
     )
 

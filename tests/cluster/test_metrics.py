@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from penstock.actors.status import StandbyStatus
 from penstock.cluster.health import Health
+from penstock.cluster.missing_brokers import BrokerLosses, MissingBroker
 from penstock.cluster.queries.metrics import MetricName, metrics_of
-from penstock.common.ids import TaskId
+from penstock.common.ids import TaskId, TopicPartition
 from tests.api.fake import STATUS
 
 TASK = {"application-id": "word-count", "thread-id": "actor-1", "task-id": "1_0"}
@@ -71,12 +72,13 @@ def test_a_name_is_equal_to_another_whatever_the_order_of_its_tags_and_its_descr
 def test_the_conditions_that_alerts_use_are_among_the_metrics() -> None:
     client = {"application-id": "word-count"}
     conditions = ["paused", "missing-topic", "broker-unreachable", "session-lost", "waiting-for-cpus", "unfit-nodes"]
-    conditions.append("unhosted-tasks")
+    conditions += ["unhosted-tasks", "missing-brokers", "leaderless-partitions"]
     names = [MetricName(name, "stream-metrics", client) for name in conditions]
     age = MetricName("report-age-ms", "stream-thread-metrics", {**client, "thread-id": "actor-1"})
     well = metrics_of(replace(STATUS, health=Health(report_ages_s={"actor-1": 0.25})))
-    assert [well[name] for name in names] == [0] * 7
+    assert [well[name] for name in names] == [0] * 9
     assert well[age] == 250
-    health = Health({}, True, True, 3, 2)
+    away = MissingBroker(2, "two:9092", 1_000, (TopicPartition("words", 0),), (TopicPartition("counts", 0),))
+    health = Health({}, True, True, 3, 2, BrokerLosses((away,), leaderless=(TopicPartition("words", 1),)))
     trouble = replace(STATUS, paused=True, missing_topic="gone", unhosted={TaskId(0, 2): "starts"}, health=health)
-    assert [metrics_of(trouble)[name] for name in names] == [1, 1, 1, 1, 3, 2, 1]
+    assert [metrics_of(trouble)[name] for name in names] == [1, 1, 1, 1, 3, 2, 1, 1, 2]

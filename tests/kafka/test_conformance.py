@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -374,6 +375,17 @@ def test_the_settings_of_topics_are_reported(rig: Rig) -> None:
     assert (configs[topic]["cleanup.policy"], configs[topic]["retention.ms"]) == ("compact,delete", "1234")
     assert configs[plain]["cleanup.policy"] == "delete"
     assert admin.topic_configs([]) == {}
+
+
+def test_each_partition_is_led_by_a_broker_with_an_address(rig: Rig) -> None:
+    topic = rig.topic(partitions=2)
+    found = rig.clients.admin().brokers()
+    for number in range(2):
+        replicas = found.partitions[TopicPartition(topic, number)]
+        assert replicas.leader in replicas.brokers
+        assert replicas.in_sync == replicas.brokers
+        assert replicas.leader in found.addresses
+    assert all(re.fullmatch(r".+:\d+", address) for address in found.addresses.values())
 
 
 def test_a_topic_that_is_deleted_and_created_again_has_another_id(rig: Rig) -> None:

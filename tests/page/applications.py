@@ -67,7 +67,7 @@ def runs(side: FakeReadSide, topology: Topology, status: ApplicationStatus) -> N
     spec = ApplicationSpec(topology, StreamsConfig.of({"application.id": APPLICATION_ID}))
     side.programs = {1: program_view(spec, 1)}
     side.fakes = {store: FakeStore(ps.Serdes.string()) for store in topology.store_builders}
-    side.records.peeks = {}
+    side.records.peeks, side.records.counts = {}, {}
     side.remembered = ApplicationHistory(began_ms=0)
 
 

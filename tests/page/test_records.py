@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from penstock.cluster.record_side import Form, Looked, Peek, Shown, ShownRecord
+from penstock.cluster.record_side import Form, KeyCount, KeyCounts, Looked, Peek, Shown, ShownRecord
 from tests.page.server import PageServer
-from tests.page.views import opened
+from tests.page.views import opened, shown
+from tests.page.watch import Watch
 
 
 def peeked(server: PageServer, page: Page, *records: ShownRecord) -> Locator:
@@ -38,6 +39,36 @@ def test_a_record_that_cannot_be_decoded_shows_its_bytes_and_the_reason(server: 
     expect(table).to_contain_text("null")
     expect(table).to_contain_text("bytes, the beginning of 5.00 MB")
     expect(table).to_contain_text("unexpected byte 0x00")
+
+
+def test_keys_are_counted_when_asked_and_a_click_counts_those_of_one_partition(server: PageServer, page: Page) -> None:
+    peeked(server, page)
+    keys = (KeyCount(decoded("acme"), 3, 187), KeyCount(None, 1, 13))
+    looked = (Looked(3, 0, 5, 8),)
+    server.side.records.counts = {
+        ("orders", None): KeyCounts("orders", "read by orders-source", 200, 2, keys, looked, False),
+        ("orders", 3): KeyCounts("orders", "read by orders-source", 187, 1, keys[:1], looked, False, "4 seconds"),
+    }
+    view = page.locator("section[data-view]")
+    expect(view.get_by_role("table", name="Most frequent keys")).to_have_count(0)
+    page.get_by_role("button", name="Count keys").click()
+    expect(view).to_contain_text('Of the newest 200 records, 187 records (94 %) have the key "acme". There are 2 keys')
+    rows = view.get_by_role("table", name="Most frequent keys").get_by_role("row")
+    expect(rows.nth(2)).to_contain_text("null")
+    rows.nth(1).get_by_role("link", name="3").click()
+    expect(view).to_contain_text('Of the newest 187 records of partition 3, 187 records (100 %) have the key "acme"')
+    expect(view).to_contain_text("Newer ones may be missing: 4 seconds")
+    page.get_by_role("link", name="All partitions").click()
+    expect(page.get_by_role("button", name="Count keys")).to_be_visible()
+
+
+def test_a_partition_that_the_topic_lacks_is_a_problem_in_a_sentence(
+    server: PageServer, page: Page, watch: Watch
+) -> None:
+    watch.expected = ["404"]
+    peeked(server, page)
+    page.goto(f"{server.url}/#/records/orders%2F9")
+    expect(shown(page, "records")).to_contain_text("topic 'orders' has no partition 9")
 
 
 @pytest.mark.parametrize(

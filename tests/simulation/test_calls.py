@@ -25,6 +25,7 @@ OF_TESTS = {
 ADMIN_CALLS: dict[str, Callable[[Any], Any]] = {
     "reach": lambda admin: admin.reach(),
     "topics": lambda admin: admin.topics(),
+    "brokers": lambda admin: admin.brokers(),
     "create_topics": lambda admin: admin.create_topics([NewTopic("new", 1)]),
     "try_topics": lambda admin: admin.try_topics([NewTopic("new", 1)]),
     "delete_topics": lambda admin: admin.delete_topics(["in"]),

@@ -52,9 +52,7 @@ export function Peek({ session, topic }: { session: Session; topic: string }) {
   }, []);
   return (
     <>
-      <h3>
-        <Foreign text={topic} />
-      </h3>
+      <h4>Newest records</h4>
       <div class="bar">
         <button type="button" onClick={look} disabled={busy.value}>
           {busy.value ? "Reading …" : "Read again"}
@@ -128,7 +126,7 @@ export function RecordTable({ records }: { records: readonly ShownRecord[] }) {
 }
 
 /** A key, a value or a header: decoded, or as text or base64 with the reason. */
-function ShownContent({ shown }: { shown: Shown | null }) {
+export function ShownContent({ shown }: { shown: Shown | null }) {
   if (shown === null) return <span class="quiet">null</span>;
   const note = [
     shown.form === "decoded" ? "" : shown.form,

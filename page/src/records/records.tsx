@@ -5,7 +5,9 @@ import { Foreign, visible } from "../common/text";
 import type { components } from "../server/schema";
 import { hashOf } from "../shell/route";
 import type { ViewProperties } from "../shell/views";
+import { Keys } from "./keys";
 import { Peek } from "./peek";
+import { topicPartOf } from "./subject";
 
 type TopicsBody = components["schemas"]["TopicsBody"];
 
@@ -27,14 +29,15 @@ export function Records({ session, subject }: ViewProperties) {
       },
     );
   });
-  const chosen = topics.value?.find(({ name }) => name === subject);
+  const part = subject === null ? null : topicPartOf(subject);
+  const chosen = part === null ? undefined : topics.value?.find(({ name }) => name === part.topic);
   return (
     <>
       {problem.value === null ? null : <Problem error={problem.value} />}
       {topics.value === null ? null : (
         <Table caption="All topics" columns={COLUMNS}>
           {topics.value.map(({ name, use }) => (
-            <tr key={name} aria-current={name === subject ? "true" : undefined}>
+            <tr key={name} aria-current={name === part?.topic ? "true" : undefined}>
               <th scope="row">
                 <a href={hashOf("records", name)}>
                   <Foreign text={name} />
@@ -50,7 +53,16 @@ export function Records({ session, subject }: ViewProperties) {
           The application neither reads nor writes a topic <Foreign text={visible(subject, 80)} />.
         </p>
       ) : null}
-      {chosen === undefined ? null : <Peek key={chosen.name} session={session} topic={chosen.name} />}
+      {chosen === undefined ? null : (
+        <>
+          <h3>
+            <Foreign text={chosen.name} />
+          </h3>
+          <h4>Keys</h4>
+          <Keys key={subject} session={session} topic={chosen.name} partition={part?.partition ?? null} />
+          <Peek key={chosen.name} session={session} topic={chosen.name} />
+        </>
+      )}
     </>
   );
 }

@@ -158,7 +158,7 @@ export interface components {
             view: "overview" | "topology" | "tasks" | "stores" | "time" | "slow" | "records" | "rollout";
             /**
              * Subject
-             * @description A task id, an actor id, an operator or a topic in that view.
+             * @description A task id, an actor id, an operator or a topic in that view; for records also topic/partition.
              */
             subject: string | null;
         };
@@ -208,6 +208,60 @@ export interface components {
             samples: components["schemas"]["SamplesBody"];
             /** Events */
             events: components["schemas"]["EventBody"][];
+        };
+        /**
+         * KeyCountBody
+         * @description A key in a partition.
+         */
+        KeyCountBody: {
+            key: components["schemas"]["ShownBody"] | null;
+            /** Partition */
+            partition: number;
+            /**
+             * Records
+             * @description Number of its records among the newest ones.
+             */
+            records: number;
+        };
+        /**
+         * KeyCountsBody
+         * @description The keys of the newest records of a topic, or of one partition.
+         */
+        KeyCountsBody: {
+            /** Topic */
+            topic: string;
+            /**
+             * Use
+             * @description Its use in the application.
+             */
+            use: string;
+            /**
+             * Committed Only
+             * @description True if records of open and aborted transactions are left out.
+             */
+            committed_only: boolean;
+            /**
+             * Records
+             * @description Number of records whose keys were counted, at most 1000: the newest ones.
+             */
+            records: number;
+            /**
+             * Different
+             * @description Number of keys among them. One that is in two partitions counts twice.
+             */
+            different: number;
+            /**
+             * Keys
+             * @description The ten most frequent ones, the most frequent one first.
+             */
+            keys: components["schemas"]["KeyCountBody"][];
+            /** Looked */
+            looked: components["schemas"]["LookedBody"][];
+            /**
+             * Stopped
+             * @description The limit that ended the read early. Null if there was none.
+             */
+            stopped: string | null;
         };
         /**
          * KeyRecordsBody
@@ -545,6 +599,11 @@ export interface components {
              * @description The next offset to read, as committed.
              */
             committed: number | null;
+            /**
+             * Has Leader
+             * @description False if no broker leads it: nothing reads or writes it then.
+             */
+            has_leader: boolean;
         };
         /**
          * LiveRestore
@@ -700,6 +759,16 @@ export interface components {
              * @description Records to read; null if no task reads it.
              */
             lag: number | null;
+            /**
+             * Without Leader
+             * @description The partitions that no broker leads.
+             */
+            without_leader: number[];
+            /**
+             * Missing Brokers
+             * @description Brokers with replicas of it that are away, with host and port.
+             */
+            missing_brokers: string[];
         };
         /**
          * LookedBody

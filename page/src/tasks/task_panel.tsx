@@ -40,7 +40,7 @@ export function TaskPanel(properties: { id: string; task: Task; session: Session
       </Facts>
       <MoveTask session={session} task={id} from={task.actor_id} />
       <h4>Partitions</h4>
-      {task.topics.map(({ topic, partition, lag, committed }) => (
+      {task.topics.map(({ topic, partition, lag, committed, has_leader }) => (
         <Facts key={`${topic}-${partition}`}>
           <Fact name="Topic">
             <a href={hashOf("topology", topic)}>
@@ -48,8 +48,12 @@ export function TaskPanel(properties: { id: string; task: Task; session: Session
             </a>{" "}
             {partition}
           </Fact>
+          {has_leader ? null : <Fact name="Leader">none: nothing reads or writes it</Fact>}
           <Fact name="Committed offset">{count(committed)}</Fact>
           <Fact name="Lag">{count(lag)}</Fact>
+          <Fact name="Records">
+            <a href={hashOf("records", `${topic}/${partition}`)}>its keys and records</a>
+          </Fact>
         </Facts>
       ))}
       {task.standbys.length === 0 ? null : <h4>Standbys</h4>}

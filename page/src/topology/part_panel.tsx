@@ -85,6 +85,12 @@ function TopicPart({ box, topology, session }: Properties) {
         <Fact name="Read from it">{rate(row?.records_in_per_s)}</Fact>
         <Fact name="Written to it">{rate(row?.records_out_per_s)}</Fact>
         <Fact name="Lag">{count(row?.lag)}</Fact>
+        {row === undefined || row.missing_brokers.length === 0 ? null : (
+          <Fact name="Brokers that are away">{visible(row.missing_brokers.join(", "))}</Fact>
+        )}
+        {row === undefined || row.without_leader.length === 0 ? null : (
+          <Fact name="Partitions without a leader">{row.without_leader.join(", ")}</Fact>
+        )}
       </Facts>
       {box.id.startsWith("topic:") ? (
         <p>
