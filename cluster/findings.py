@@ -35,8 +35,8 @@ class Level(Enum):
 class Finding:
     """One sentence about an application. ``about``: what it is about, the same for as long as it holds, though the
     figures in the sentence change. ``view``: the view of the page that shows more; ``subject``: the id of a task, an
-    actor, an operator or a topic there (``topic/partition`` for records), None if it is about none of them. ``since_ms``: the time (ms since 1970) at
-    which it was first seen, None if that is not known."""
+    actor, an operator or a topic there, for records also ``topic/partition``, None if it is about none of them.
+    ``since_ms``: the time (ms since 1970) at which it was first seen, None if that is not known."""
 
     level: Level
     sentence: str

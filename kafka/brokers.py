@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.common.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import ClusterMetadata
+    from confluent_kafka.admin._metadata import ClusterMetadata
 
 
 class Replicas(NamedTuple):

@@ -134,9 +134,7 @@ def _task(
         "restore": restore,
         "standbys": [{**asdict(each), "node_id": nodes.get(each.actor_id)} for each in row.standbys],
         "moving_to": moving.get(row.task_id),
-        "waits_for": row.waits_for
-        or (task.waits_for if task is not None else None)
-        or _leaderless(task, without_leader),
+        "waits_for": row.waits_for or (None if task is None else _waits_for(task, without_leader)),
         "topics": [
             {
                 "topic": at.topic,
@@ -150,10 +148,11 @@ def _task(
     }
 
 
-def _leaderless(task: TaskStatus, without_leader: Collection[TopicPartition]) -> str | None:
-    if not (found := sorted({*task.lags, *task.committed}.intersection(without_leader))):
-        return None
-    return f"partition {found[0].partition} of topic {found[0].topic} has no leader"
+def _waits_for(task: TaskStatus, without_leader: Collection[TopicPartition]) -> str | None:
+    missed = sorted({*task.lags, *task.committed}.intersection(without_leader))
+    return task.waits_for or (
+        f"partition {missed[0].partition} of topic {missed[0].topic} has no leader" if missed else None
+    )
 
 
 def _actors(status: ApplicationStatus, top: Top, rocksdb: Mapping[TaskId, Mapping[str, float]]) -> dict[str, Row]:

@@ -188,6 +188,7 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
         f"{application}/dead-letters/{{topic}}/{{partition}}/{{offset}}",
         f"{application}/dead-letters/replay",
         f"{application}/topics/{{topic}}/peek",
+        f"{application}/topics/{{topic}}/keys",
         f"{application}/scale",
         f"{application}/tasks/{{task}}/move",
         f"{application}/actors/{{actor}}/restart",

@@ -26,7 +26,7 @@ def cluster(
     known: Mapping[int, str] = ALL,
 ) -> Brokers:  # fmt: skip
     """Three brokers: ``orders`` has one replica of each partition, ``customers`` has three, ``others`` is not read."""
-    replicas = {at("orders", number): (number + 1,) for number in range(3)}
+    replicas: dict[TopicPartition, tuple[int, ...]] = {at("orders", number): (number + 1,) for number in range(3)}
     replicas |= {at("customers", number): (1, 2, 3) for number in range(2)} | {at("others", 0): (2,)}
     partitions = {}
     for partition, brokers in replicas.items():

@@ -10,7 +10,7 @@ from penstock.cluster.health import Health
 from penstock.cluster.missing_brokers import BrokerLosses, MissingBroker
 from penstock.cluster.read_side import ApplicationStatus
 from penstock.common.ids import TopicPartition
-from penstock.common.metric_names import NODE, TASK
+from penstock.common.metric_names import NODE, TASK, Measured
 from tests.cluster.test_findings import actor, application, task
 
 
@@ -77,7 +77,7 @@ def half_measured(known_busy: float) -> ActorStatus:
     def late(number: int) -> TaskStatus:
         return task(number, lag=9, behind_s=41.0, busy=known_busy if number == 0 else 0.96 - known_busy)
 
-    measured = {(NODE, "busy-ratio", "enrich"): 0.96 * known_busy, (NODE, "busy-ratio", "price"): 0.01}
+    measured: Measured = {(NODE, "busy-ratio", "enrich"): 0.96 * known_busy, (NODE, "busy-ratio", "price"): 0.01}
     first = late(0)
     return actor("one", replace(first, measured={**first.measured, **measured}), late(1), busy=0.97)
 
