@@ -1,4 +1,4 @@
-"""The common parts of all routes that ask stores: their parameters, and functions that read parameters and keys."""
+"""The parts that routes share: parameters, documented errors, and functions that read parameters and keys."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ _BAD = (
     "Bad key, range, cursor or position, or a query that this kind of store does not answer: ``routes`` lists those "
     "that it answers"
 )
+READS_BUSY = "The application does not run, no broker answers, or another topic is being read: see Retry-After"
+KAFKA_REFUSES = "Kafka does not allow the application to read the topic, or the application is not configured for it"
+_BODY = {408: "The body does not arrive in time", 413: "The body is too large"}
+WITH_BODY = documented({400: "The client breaks off the body", **_BODY})
+"""The errors of each route that has a body."""
 ASK_A_STORE = documented({400: _BAD, 404: UNKNOWN_STORE, 422: INVALID, 503: NOT_READY})
 _LIMITED = 429
 SCANS = {"responses": ASK_A_STORE | documented({_LIMITED: RANGES})}
@@ -65,8 +70,7 @@ BATCHES = {
     | documented(
         {
             400: f"{_BAD}; or the client breaks off the body",
-            408: "The body does not arrive in time",
-            413: "The body is too large",
+            **_BODY,
             _LIMITED: RANGES,
         }
     )
@@ -90,6 +94,8 @@ class Order(StrEnum):
 
 App = Annotated[str, Path(description="application.id")]
 Store = Annotated[str, Path(description="The store's name")]
+Actor = Annotated[str, Path(description="The id of a stream actor, such as stream/2")]
+Topic = Annotated[str, Path(description="The topic's name in Kafka")]
 Key = Annotated[str, Path(description="The key as text, read by the store's key serde; may contain encoded slashes")]
 _ORDER = "Keys are in the order of their serialised bytes: negative integers sort after positive ones"
 From = Annotated[str | None, Query(alias="from", description=f"The first key, included; none: the beginning. {_ORDER}")]

@@ -8,7 +8,17 @@ from fastapi import FastAPI, Path
 from starlette.responses import Response
 
 from penstock.api import schemas
-from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, check, shown_response
+from penstock.api.asking import (
+    APPLICATION,
+    INVALID,
+    NOT_READY,
+    UNKNOWN_APPLICATION,
+    WITH_BODY,
+    Actor,
+    App,
+    check,
+    shown_response,
+)
 from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ReadSide
@@ -16,10 +26,7 @@ from penstock.common.ids import TaskId
 
 _RESPONSES = documented({404: UNKNOWN_APPLICATION, 503: NOT_READY, 422: INVALID})
 _REFUSABLE = _RESPONSES | documented({409: "The application does not do that now: ``detail`` says why"})
-_WITH_BODY = _REFUSABLE | documented(
-    {400: "The client breaks off the body", 408: "The body does not arrive in time", 413: "The body is too large"}
-)
-_Actor = Annotated[str, Path(description="The id of a stream actor, such as stream/2")]
+_WITH_BODY = _REFUSABLE | WITH_BODY
 _Task = Annotated[str, Path(description="The id of a task, such as 1_3")]
 
 
@@ -55,7 +62,10 @@ def _change(app: FastAPI, queries: ReadSide) -> None:
         return shown_response(application_body(await queries.status()))
 
     @app.post(
-        APPLICATION + "/scale", tags=["application"], response_model=schemas.ApplicationBody, responses=_WITH_BODY
+        APPLICATION + "/scale",
+        tags=["application"],
+        response_model=schemas.ApplicationBody,
+        responses=_WITH_BODY,
     )
     async def scale(app: App, body: schemas.ScaleBody) -> Response:
         """Set the number of stream actors from now on. Answers before they have started or ended. Idempotent."""
@@ -69,7 +79,7 @@ def _change(app: FastAPI, queries: ReadSide) -> None:
         response_model=schemas.ApplicationBody,
         responses=_REFUSABLE,
     )
-    async def restart(app: App, actor: _Actor) -> Response:
+    async def restart(app: App, actor: Actor) -> Response:
         """Let a stream actor commit and end, and start another in its place. Standbys that have caught up take its
         tasks at once; the others wait for the new actor. Answers before that is done."""
         check(queries, app)

@@ -1,4 +1,5 @@
-"""The bodies of the answers, for the OpenAPI document. Answers are not validated against them: tests do that."""
+"""The bodies of requests and answers, for the OpenAPI document. Tests validate answers against them; the server does
+not."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 View = Literal["overview", "topology", "tasks", "stores", "time", "slow", "records", "rollout"]
 
 
-class _Body(BaseModel):
+class BodyModel(BaseModel):
+    """A body of a request or an answer. It has no other fields than its own."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class RootBody(_Body):
+class RootBody(BodyModel):
     """Links into the API. The last two are left out if the request lacks the token that it needs."""
 
     name: str
@@ -27,7 +30,7 @@ class RootBody(_Body):
     stores: str | None = None
 
 
-class PartitionBody(_Body):
+class PartitionBody(BodyModel):
     """A source partition of a task."""
 
     topic: str
@@ -36,7 +39,7 @@ class PartitionBody(_Body):
     lag: int | None = Field(description="Records between position and end; null while it is not known.")
 
 
-class TaskBody(_Body):
+class TaskBody(BodyModel):
     """A task. All figures are null while its actor has not reported it yet, or no actor has it; state and lag are null
     while its actor is silent."""
 
@@ -62,7 +65,7 @@ class TaskBody(_Body):
     partitions: list[PartitionBody]
 
 
-class FindingBody(_Body):
+class FindingBody(BodyModel):
     """One sentence on what is wrong, or that all is well."""
 
     level: Literal["ok", "warning", "fault"]
@@ -76,7 +79,7 @@ class FindingBody(_Body):
     )
 
 
-class StuckTaskBody(_Body):
+class StuckTaskBody(BodyModel):
     """A task that has processed nothing for minutes although it lags, and its position."""
 
     task_id: str
@@ -88,14 +91,14 @@ class StuckTaskBody(_Body):
     for_s: float = Field(description="Seconds since it made progress.")
 
 
-class StandbyBody(_Body):
+class StandbyBody(BodyModel):
     """A standby: the stores of a task that another actor processes."""
 
     task_id: str
     lag: int = Field(description="Number of offsets of its changelogs that it lacks.")
 
 
-class ActorBody(_Body):
+class ActorBody(BodyModel):
     """A stream actor."""
 
     actor_id: str
@@ -116,7 +119,7 @@ class ActorBody(_Body):
     lease_expirations: int = Field(description="Number of its leases that have ended so far.")
 
 
-class ActorCountBody(_Body):
+class ActorCountBody(BodyModel):
     """The effect of a number of stream actors."""
 
     actors: int
@@ -125,7 +128,7 @@ class ActorCountBody(_Body):
     catch_up_s: float | None = Field(description="Seconds until there is no lag. Null: never.")
 
 
-class ScalingBody(_Body):
+class ScalingBody(BodyModel):
     """The wanted number of stream actors."""
 
     wanted: int
@@ -137,7 +140,7 @@ class ScalingBody(_Body):
     counts: list[ActorCountBody]
 
 
-class RolloutBody(_Body):
+class RolloutBody(BodyModel):
     """The progress of the application from one version of its program to the next."""
 
     generation: int = Field(description="The version that stream actors are to run; the application starts with 1.")
@@ -148,7 +151,7 @@ class RolloutBody(_Body):
     watch_s: float = Field(description="Seconds for which a new version is watched when all tasks run it.")
 
 
-class ApplicationBody(_Body):
+class ApplicationBody(BodyModel):
     """An application."""
 
     application_id: str
@@ -178,7 +181,7 @@ class ApplicationBody(_Body):
     scaling: ScalingBody | None = Field(description="Null before it has tasks.")
 
 
-class StoreBody(_Body):
+class StoreBody(BodyModel):
     """A store; a key lies in one of the tasks ``<subtopology>_0`` to ``<subtopology>_<partitions - 1>``."""
 
     name: str
@@ -194,13 +197,13 @@ class StoreBody(_Body):
     )
 
 
-class StoresBody(_Body):
+class StoresBody(BodyModel):
     """The stores of an application, by name."""
 
     stores: list[StoreBody]
 
 
-class EntryBody(_Body):
+class EntryBody(BodyModel):
     """A row of a store."""
 
     key: Any
@@ -228,7 +231,7 @@ class RowBody(EntryBody):
     )
 
 
-class _Page(_Body):
+class _Page(BodyModel):
     cursor: str | None = Field(description="The value of ``cursor`` that gets the next page. Null on the last page.")
     position: Offsets = _POSITION
     stale: bool = _STALE
@@ -240,7 +243,7 @@ class EntriesBody(_Page):
     entries: list[RowBody]
 
 
-class WindowBody(_Body):
+class WindowBody(BodyModel):
     """A window. In a session the end is part of it, in others it is not."""
 
     start: int = Field(description="ms since 1970.")
@@ -280,25 +283,25 @@ class VersionsBody(_Page):
     entries: list[VersionBody]
 
 
-class ScaleBody(_Body):
+class ScaleBody(BodyModel):
     """The number of stream actors that is wanted."""
 
     count: int = Field(ge=1, le=100_000)
 
 
-class MoveBody(_Body):
+class MoveBody(BodyModel):
     """The stream actor to which a task is to move."""
 
     to: str = Field(max_length=200, description="Its id, such as stream/2.")
 
 
-class KeysBody(_Body):
+class KeysBody(BodyModel):
     """Keys to look up."""
 
     keys: list[str] = Field(max_length=10_000, description="As text, each read by the store's key serde.")
 
 
-class FoundBody(_Body):
+class FoundBody(BodyModel):
     """The rows of the keys that were asked for, in their order."""
 
     entries: list[RowBody | None] = Field(description="Null for a key that is absent.")
@@ -306,7 +309,7 @@ class FoundBody(_Body):
     stale: bool = _STALE
 
 
-class CountBody(_Body):
+class CountBody(BodyModel):
     """The approximate number of rows of a store."""
 
     approximate_count: int
@@ -314,7 +317,7 @@ class CountBody(_Body):
     stale: bool = _STALE
 
 
-class HealthBody(_Body):
+class HealthBody(BodyModel):
     """The server answers."""
 
     status: Literal["ok", "ready"]

@@ -9,9 +9,18 @@ import orjson
 from fastapi import FastAPI, Path, Query
 from starlette.responses import Response
 
-from penstock.api.asking import APPLICATION, INVALID, App, check, json_response
+from penstock.api.asking import (
+    APPLICATION,
+    INVALID,
+    KAFKA_REFUSES,
+    READS_BUSY,
+    WITH_BODY,
+    App,
+    Topic,
+    check,
+    json_response,
+)
 from penstock.api.page.letter_bodies import LetterBody, LettersBody, ReplayBody, ReplayWishBody
-from penstock.api.page.peek_routes import KAFKA_REFUSES, NOT_NOW, Topic
 from penstock.api.page.record_json import looked_members, record_members, shown_members
 from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.cluster.letter_side import LETTERS_MOST, ReplayWish, ShownLetter, ShownLetters
@@ -19,10 +28,9 @@ from penstock.cluster.read_side import ReadSide
 
 _LETTERS = APPLICATION + "/dead-letters"
 _NONE = "No such application; or it has no dead letter topic: errors.dead.letter.queue.topic.name"
-_RESPONSES = documented({404: _NONE, 422: INVALID, 500: KAFKA_REFUSES, 503: NOT_NOW})
+_RESPONSES = documented({404: _NONE, 422: INVALID, 500: KAFKA_REFUSES, 503: READS_BUSY})
 _LARGEST_OFFSET = (1 << 63) - 1
 _LARGEST_PARTITION = (1 << 31) - 1
-_BODY = {400: "The client breaks off the body", 408: "The body does not arrive in time", 413: "The body is too large"}
 
 
 def add_to(app: FastAPI, queries: ReadSide) -> None:
@@ -33,7 +41,7 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         _LETTERS + "/replay",
         tags=["dead letters"],
         response_model=ReplayBody,
-        responses={**_RESPONSES, **documented(_BODY)},
+        responses={**_RESPONSES, **WITH_BODY},
     )
     async def replay(app: App, body: ReplayWishBody) -> Response:
         """Write the records of dead letters again, each once, to the topics and partitions that they came from, as

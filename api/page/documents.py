@@ -5,16 +5,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from penstock.api.schemas import FindingBody
-
-
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+from penstock.api.schemas import BodyModel, FindingBody
 
 
-class LiveApplication(_Row):
+class LiveApplication(BodyModel):
     """The application as a whole."""
 
     application_id: str
@@ -38,7 +34,7 @@ class LiveApplication(_Row):
     may_operate: bool = Field(description="True if this request may also pause, resume and change the application.")
 
 
-class LiveRestore(_Row):
+class LiveRestore(BodyModel):
     """The progress of a restore."""
 
     restored: int = Field(description="Records.")
@@ -47,7 +43,7 @@ class LiveRestore(_Row):
     seconds_left: float | None
 
 
-class LiveStandby(_Row):
+class LiveStandby(BodyModel):
     """A standby of a task."""
 
     actor_id: str
@@ -55,7 +51,7 @@ class LiveStandby(_Row):
     lag: int = Field(description="Offsets of the changelogs that it lacks.")
 
 
-class LivePartition(_Row):
+class LivePartition(BodyModel):
     """A source partition of a task."""
 
     topic: str
@@ -65,7 +61,7 @@ class LivePartition(_Row):
     has_leader: bool = Field(description="False if no broker leads it: nothing reads or writes it then.")
 
 
-class LiveTask(_Row):
+class LiveTask(BodyModel):
     """A task. Figures are null while they are not known."""
 
     subtopology: int
@@ -85,7 +81,7 @@ class LiveTask(_Row):
     topics: list[LivePartition]
 
 
-class LiveActor(_Row):
+class LiveActor(BodyModel):
     """A stream actor."""
 
     node_id: str
@@ -107,7 +103,7 @@ class LiveActor(_Row):
     gc: dict[str, float] = Field(description="Figures of Python's garbage collection, as far as they are measured.")
 
 
-class LiveOperator(_Row):
+class LiveOperator(BodyModel):
     """An operator (processor node), over all tasks. Figures are null while they are not measured."""
 
     subtopology: int
@@ -119,7 +115,7 @@ class LiveOperator(_Row):
     breaker: Literal["closed", "trying one call", "open"] | None
 
 
-class LiveTopic(_Row):
+class LiveTopic(BodyModel):
     """A topic that tasks read or write."""
 
     records_in_per_s: float | None = Field(description="Records that tasks read from it.")
@@ -131,7 +127,7 @@ class LiveTopic(_Row):
     missing_brokers: list[str] = Field(description="Brokers with replicas of it that are away, with host and port.")
 
 
-class LiveStore(_Row):
+class LiveStore(BodyModel):
     """A store, over all tasks."""
 
     subtopology: int
@@ -140,7 +136,7 @@ class LiveStore(_Row):
     restoring: int = Field(description="Number of its tasks that restore.")
 
 
-class LiveRollout(_Row):
+class LiveRollout(BodyModel):
     """The last roll-out: see ``rollout`` of an application."""
 
     generation: int
@@ -152,23 +148,21 @@ class LiveRollout(_Row):
     actors: dict[str, list[str]] = Field(description="The ids of the actors that run each version.")
 
 
-class LiveDocument(BaseModel):
+class LiveDocument(BodyModel):
     """Everything that the page shows live: rows by section and id. In ``changes`` sections may be missing, and a row
     may be null."""
 
-    model_config = ConfigDict(extra="forbid")
-
     application: dict[Literal["it"], LiveApplication]
     findings: dict[str, FindingBody] = Field(description="By 0, 1 …: the worst first.")
-    tasks: dict[str, LiveTask] = {}
-    actors: dict[str, LiveActor] = {}
-    operators: dict[str, LiveOperator] = {}
-    topics: dict[str, LiveTopic] = {}
-    stores: dict[str, LiveStore] = {}
-    rollout: dict[Literal["it"], LiveRollout] = {}
+    tasks: dict[str, LiveTask] = Field({})
+    actors: dict[str, LiveActor] = Field({})
+    operators: dict[str, LiveOperator] = Field({})
+    topics: dict[str, LiveTopic] = Field({})
+    stores: dict[str, LiveStore] = Field({})
+    rollout: dict[Literal["it"], LiveRollout] = Field({})
 
 
-class BoxBody(_Row):
+class BoxBody(BodyModel):
     """An operator, a store or a topic in the picture. Positions and sizes are in pixels."""
 
     id: str
@@ -183,7 +177,7 @@ class BoxBody(_Row):
     height: int
 
 
-class LaneBody(_Row):
+class LaneBody(BodyModel):
     """A sub-topology in the picture."""
 
     id: str
@@ -196,7 +190,7 @@ class LaneBody(_Row):
     name_x: int = Field(description="Distance of its heading from its left side.")
 
 
-class LineBody(_Row):
+class LineBody(BodyModel):
     """A link between two boxes."""
 
     id: str
@@ -206,7 +200,7 @@ class LineBody(_Row):
     path: str = Field(description="A path of SVG.")
 
 
-class PictureBody(_Row):
+class PictureBody(BodyModel):
     """The picture that `penstock describe --format svg` draws."""
 
     title: str
@@ -217,7 +211,7 @@ class PictureBody(_Row):
     lines: list[LineBody]
 
 
-class FunctionBody(_Row):
+class FunctionBody(BodyModel):
     """A function of the program, where the coordinator has read it."""
 
     role: str
@@ -226,7 +220,7 @@ class FunctionBody(_Row):
     line: int | None
 
 
-class OperatorBody(_Row):
+class OperatorBody(BodyModel):
     """An operator: a processor node, a source or a sink."""
 
     kind: str
@@ -236,7 +230,7 @@ class OperatorBody(_Row):
     topics: list[str] = Field(description="The topics that it reads or writes, as Kafka names them.")
 
 
-class TopologyBody(_Row):
+class TopologyBody(BodyModel):
     """A version of the program."""
 
     generation: int
@@ -245,7 +239,7 @@ class TopologyBody(_Row):
     operators: dict[str, OperatorBody]
 
 
-class ChangeBody(_Row):
+class ChangeBody(BodyModel):
     """The fate of tasks, of a store or of a topic, in the words of `penstock plan`."""
 
     kind: Literal["tasks", "store", "topic"]
@@ -257,7 +251,7 @@ class ChangeBody(_Row):
     note: str
 
 
-class DifferenceBody(_Row):
+class DifferenceBody(BodyModel):
     """The difference of two versions."""
 
     old: int
@@ -268,7 +262,7 @@ class DifferenceBody(_Row):
     )
 
 
-class RolloutDocument(_Row):
+class RolloutDocument(BodyModel):
     """The last roll-out, and what differs between its versions."""
 
     generation: int = Field(description="The version that stream actors are to run.")

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import FastAPI, Path
-from pydantic import BaseModel, Field
+from fastapi import FastAPI
+from pydantic import Field
 from starlette.responses import Response
 
-from penstock.api.asking import APPLICATION, INVALID, UNKNOWN_APPLICATION, App, check, json_response
+from penstock.api.asking import APPLICATION, INVALID, UNKNOWN_APPLICATION, WITH_BODY, Actor, App, check, json_response
 from penstock.api.problems import ProblemError, documented
+from penstock.api.schemas import BodyModel
 from penstock.cluster.read_side import LONGEST_FLAME_S, FlameRefused, ReadSide
 
 _UNKNOWN = f"{UNKNOWN_APPLICATION}; or it has no such stream actor"
 _NOT_NOW = "The application does not run, the actor does not answer, or it takes stacks for another request"
 
 
-class FlameAsked(BaseModel):
+class FlameAsked(BodyModel):
     """The body of the request."""
 
     seconds: float = Field(LONGEST_FLAME_S, gt=0, le=LONGEST_FLAME_S, description="Seconds to look at the process")
 
 
-class FlameBody(BaseModel):
+class FlameBody(BodyModel):
     """The stacks of an actor's process."""
 
     stacks: list[list[str | int]] = Field(
@@ -43,11 +42,9 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         APPLICATION + "/actors/{actor:path}/flame",
         tags=["application"],
         response_model=FlameBody,
-        responses=documented({404: _UNKNOWN, 422: INVALID, 503: _NOT_NOW}),
+        responses=documented({404: _UNKNOWN, 422: INVALID, 503: _NOT_NOW}) | WITH_BODY,
     )
-    async def flame(
-        app: App, actor: Annotated[str, Path(description="The actor's id, such as stream/1")], body: FlameAsked
-    ) -> Response:
+    async def flame(app: App, actor: Actor, body: FlameAsked) -> Response:
         """Look at the threads of a stream actor's process for some seconds, 100 times a second. One request at a time
         for each actor. By py-spy if it is installed on the actor's node and may look at processes there."""
         check(queries, app)

@@ -6,13 +6,14 @@ import asyncio
 from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, check
 from penstock.api.encoding import to_json
 from penstock.api.page.history_body import history_body
 from penstock.api.problems import documented, invalid_request
+from penstock.api.schemas import BodyModel
 from penstock.cluster.read_side import ApplicationHistory, ReadSide
 from penstock.common.ids import TaskId
 from penstock.common.windows import LARGEST_TIMESTAMP
@@ -20,14 +21,10 @@ from penstock.common.windows import LARGEST_TIMESTAMP
 _LONGEST_LIST = 100_000
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
 _Series = list[float | None]
 
 
-class ApplicationSeries(_Body):
+class ApplicationSeries(BodyModel):
     """The figures of all tasks together."""
 
     records_per_s: _Series
@@ -38,7 +35,7 @@ class ApplicationSeries(_Body):
     dead_letters: _Series = Field(description="Number of dead letters in the step.")
 
 
-class TaskSeries(_Body):
+class TaskSeries(BodyModel):
     """The figures of one task."""
 
     records_per_s: _Series
@@ -47,7 +44,7 @@ class TaskSeries(_Body):
     actor: list[int | None] = Field(description="Index of its actor in ``actors``; null without one.")
 
 
-class SamplesBody(_Body):
+class SamplesBody(BodyModel):
     """Series of equal length. A step without a sample, and a figure that was not known, is null."""
 
     application: ApplicationSeries
@@ -55,7 +52,7 @@ class SamplesBody(_Body):
     tasks: dict[str, TaskSeries]
 
 
-class EventBody(_Body):
+class EventBody(BodyModel):
     """An event, or some equal ones."""
 
     at_ms: int
@@ -69,7 +66,7 @@ class EventBody(_Body):
     page: str | None = Field(description="The section of ``docs/`` that explains a line of the log. Null if none does.")
 
 
-class HistoryBody(_Body):
+class HistoryBody(BodyModel):
     """The last hour, as far as it was asked for. It is lost when the coordinator restarts."""
 
     step_ms: int = Field(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from penstock.api.page.record_bodies import HeaderBody, LookedBody, ShownBody
+from penstock.api.schemas import BodyModel
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class LetterOriginBody(_Body):
+class LetterOriginBody(BodyModel):
     """The record that failed. Parts that the letter does not name are null."""
 
     topic: str | None
@@ -21,7 +18,7 @@ class LetterOriginBody(_Body):
     offset: int | None
 
 
-class LetterErrorBody(_Body):
+class LetterErrorBody(BodyModel):
     """The error, as the letter's headers describe it; long texts are cut."""
 
     exception: str
@@ -29,14 +26,14 @@ class LetterErrorBody(_Body):
     stacktrace: str | None
 
 
-class LetterReplayBody(_Body):
+class LetterReplayBody(BodyModel):
     """A replay that has written the letter's record."""
 
     topic: str | None
     at_ms: int = Field(description="It was written then or before.")
 
 
-class LetterBody(_Body):
+class LetterBody(BodyModel):
     """A dead letter."""
 
     partition: int
@@ -54,7 +51,7 @@ class LetterBody(_Body):
     replay_count: int = Field(description="The number of replays of the record after which it failed again.")
 
 
-class LettersBody(_Body):
+class LettersBody(BodyModel):
     """The newest letters of the application's dead letter topic."""
 
     topic: str
@@ -70,7 +67,7 @@ Place = Annotated[str, Field(pattern=r"^[0-9]{1,9}@[0-9]{1,18}$", examples=["0@1
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-class ReplayWishBody(_Body):
+class ReplayWishBody(BodyModel):
     """The letters to be replayed. A letter must match all that is given; at least one part must be given."""
 
     places: list[Place] = Field([], max_length=10_000, description="Partition and offset, as 0@12.")
@@ -79,7 +76,7 @@ class ReplayWishBody(_Body):
     dry_run: bool = Field(False, description="Show the plan, and write nothing.")
 
 
-class ReplayBody(_Body):
+class ReplayBody(BodyModel):
     """The plan of a replay, and the number of records that it has written."""
 
     topic: str

@@ -9,8 +9,20 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query
 from starlette.responses import Response
 
-from penstock.api.asking import INVALID, STORE, UNKNOWN_STORE, App, Key, Store, check, invalid_key, key_of, ms_of
-from penstock.api.page.peek_routes import KAFKA_REFUSES, NOT_NOW
+from penstock.api.asking import (
+    INVALID,
+    KAFKA_REFUSES,
+    READS_BUSY,
+    STORE,
+    UNKNOWN_STORE,
+    App,
+    Key,
+    Store,
+    check,
+    invalid_key,
+    key_of,
+    ms_of,
+)
 from penstock.api.page.record_bodies import KeyRecordsBody
 from penstock.api.page.record_json import key_records_json
 from penstock.api.problems import ProblemError, documented
@@ -22,7 +34,7 @@ from penstock.common.written_times import WRITTEN
 _LONGEST_CURSOR = 100_000
 _MOST_RECORDS, _MOST_OFFSETS = 1000, 1_000_000
 _BAD = "Bad key or cursor; or the store has no changelog, or one with other keys"
-_RESPONSES = documented({400: _BAD, 404: UNKNOWN_STORE, 422: INVALID, 500: KAFKA_REFUSES, 503: NOT_NOW})
+_RESPONSES = documented({400: _BAD, 404: UNKNOWN_STORE, 422: INVALID, 500: KAFKA_REFUSES, 503: READS_BUSY})
 
 _Since = Annotated[
     str | None, Query(alias="from", description=f"Not before the first record of this time or later: {WRITTEN}")

@@ -5,10 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import FastAPI, Path, Query
+from fastapi import FastAPI, Query
 from starlette.responses import Response
 
-from penstock.api.asking import APPLICATION, INVALID, UNKNOWN_APPLICATION, App, check, json_response
+from penstock.api.asking import (
+    APPLICATION,
+    INVALID,
+    KAFKA_REFUSES,
+    READS_BUSY,
+    UNKNOWN_APPLICATION,
+    App,
+    Topic,
+    check,
+    json_response,
+)
 from penstock.api.page.record_bodies import KeyCountsBody, PeekBody, TopicsBody
 from penstock.api.page.record_json import key_counts_json, peek_json
 from penstock.api.problems import documented
@@ -16,13 +26,9 @@ from penstock.cluster.read_side import ReadSide
 from penstock.cluster.record_side import PEEK_MOST
 
 _TOPICS = APPLICATION + "/topics"
-UNKNOWN_TOPIC = (
+_UNKNOWN_TOPIC = (
     "No such application; or it neither reads nor writes the topic: see ``known_topics``; or Kafka has no such topic"
 )
-NOT_NOW = "The application does not run, no broker answers, or another topic is being read: see Retry-After"
-KAFKA_REFUSES = "Kafka does not allow the application to read the topic, or the application is not configured for it"
-
-Topic = Annotated[str, Path(description="The topic's name in Kafka")]
 
 
 def add_to(app: FastAPI, queries: ReadSide) -> None:
@@ -32,7 +38,7 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         _TOPICS,
         tags=["topics"],
         response_model=TopicsBody,
-        responses=documented({404: UNKNOWN_APPLICATION, 422: INVALID, 503: NOT_NOW}),
+        responses=documented({404: UNKNOWN_APPLICATION, 422: INVALID, 503: READS_BUSY}),
     )
     async def topics(app: App) -> Response:
         """The topics that the application reads and writes: its sources, sinks, repartition topics and changelogs."""
@@ -44,7 +50,7 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         _TOPICS + "/{topic}/peek",
         tags=["topics"],
         response_model=PeekBody,
-        responses=documented({404: UNKNOWN_TOPIC, 422: INVALID, 500: KAFKA_REFUSES, 503: NOT_NOW}),
+        responses=documented({404: _UNKNOWN_TOPIC, 422: INVALID, 500: KAFKA_REFUSES, 503: READS_BUSY}),
     )
     async def peek(
         app: App,
@@ -61,7 +67,7 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         _TOPICS + "/{topic}/keys",
         tags=["topics"],
         response_model=KeyCountsBody,
-        responses=documented({404: UNKNOWN_TOPIC, 422: INVALID, 500: KAFKA_REFUSES, 503: NOT_NOW}),
+        responses=documented({404: _UNKNOWN_TOPIC, 422: INVALID, 500: KAFKA_REFUSES, 503: READS_BUSY}),
     )
     async def keys(
         app: App,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from penstock.api.schemas import BodyModel
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class ShownBody(_Body):
+class ShownBody(BodyModel):
     """A key, a value, or the value of a header."""
 
     form: Literal["decoded", "text", "bytes"] = Field(
@@ -23,14 +21,14 @@ class ShownBody(_Body):
     problem: str | None = Field(description="The reason why it is not decoded. Null if it is, and in headers.")
 
 
-class HeaderBody(_Body):
+class HeaderBody(BodyModel):
     """A header."""
 
     name: str
     value: ShownBody | None
 
 
-class RecordBody(_Body):
+class RecordBody(BodyModel):
     """A record of a topic."""
 
     partition: int
@@ -42,7 +40,7 @@ class RecordBody(_Body):
     header_count: int = Field(description="The number of all headers.")
 
 
-class LookedBody(_Body):
+class LookedBody(BodyModel):
     """The offsets of a partition that were looked at: from ``reached`` up to, but not including, ``end``."""
 
     partition: int
@@ -51,7 +49,7 @@ class LookedBody(_Body):
     end: int = Field(description="The offset after the last one that can be read.")
 
 
-class PeekBody(_Body):
+class PeekBody(BodyModel):
     """The newest records of a topic."""
 
     topic: str
@@ -67,7 +65,7 @@ class PeekBody(_Body):
     )
 
 
-class KeyCountBody(_Body):
+class KeyCountBody(BodyModel):
     """A key in a partition."""
 
     key: ShownBody | None
@@ -75,7 +73,7 @@ class KeyCountBody(_Body):
     records: int = Field(description="Number of its records among the newest ones.")
 
 
-class KeyCountsBody(_Body):
+class KeyCountsBody(BodyModel):
     """The keys of the newest records of a topic, or of one partition."""
 
     topic: str
@@ -88,20 +86,20 @@ class KeyCountsBody(_Body):
     stopped: str | None = Field(description="The limit that ended the read early. Null if there was none.")
 
 
-class TopicBody(_Body):
+class TopicBody(BodyModel):
     """A topic of the application."""
 
     name: str
     use: str
 
 
-class TopicsBody(_Body):
+class TopicsBody(BodyModel):
     """The topics that the application reads and writes, without those that its functions choose."""
 
     topics: list[TopicBody]
 
 
-class WindowOfKeyBody(_Body):
+class WindowOfKeyBody(BodyModel):
     """The window of a windowed key, in ms since 1970."""
 
     start: int
@@ -114,7 +112,7 @@ class VersionOfKeyBody(RecordBody):
     window: WindowOfKeyBody | None = Field(description="The window, in the changelog of a window or session store.")
 
 
-class KeyRecordsBody(_Body):
+class KeyRecordsBody(BodyModel):
     """The records of a key in a topic, of each partition the newest first."""
 
     store: str

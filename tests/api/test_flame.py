@@ -47,6 +47,11 @@ def test_the_seconds_have_limits(client: httpx.Client, read_side: FakeReadSide, 
     assert client.post(FLAME, json={"seconds": seconds}).status_code == 422
 
 
+def test_a_mistyped_field_is_refused_instead_of_ignored(client: httpx.Client, read_side: FakeReadSide) -> None:
+    read_side.flames["stream/1"] = TAKEN
+    assert client.post(FLAME, json={"second": 1}).status_code == 422
+
+
 def test_it_needs_the_scope_operate() -> None:
     side = FakeReadSide()
     side.flames["stream/1"] = TAKEN
