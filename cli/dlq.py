@@ -21,7 +21,14 @@ from penstock.cluster.dead_letters.letters import Letter
 from penstock.cluster.dead_letters.notes import create_notes_topic, notes_topic, read_notes
 from penstock.cluster.dead_letters.plan import Route
 from penstock.cluster.dead_letters.reading import Letters, all_letters, partitions_of
-from penstock.cluster.dead_letters.replay import TRANSACTION_TIMEOUT_MS, Planned, Replayer, plan_replay
+from penstock.cluster.dead_letters.replay import (
+    CONSUMER_SETTINGS,
+    GROUP,
+    PRODUCER_SETTINGS,
+    Planned,
+    Replayer,
+    plan_replay,
+)
 from penstock.cluster.dead_letters.summary import Cause, Counted, Summary
 from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.offset_ranges import OffsetRange
@@ -40,13 +47,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _clients(servers: str, command_config: Path | None) -> KafkaClients:
-    return clients_at(
-        servers,
-        command_config,
-        "penstock-dlq",
-        consumer={"isolation.level": "read_committed"},
-        producer={"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS},
-    )
+    return clients_at(servers, command_config, GROUP, consumer=CONSUMER_SETTINGS, producer=PRODUCER_SETTINGS)
 
 
 def _tell(sentence: str) -> None:

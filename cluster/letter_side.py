@@ -63,9 +63,9 @@ class ShownLetters:
 
 
 @dataclass(frozen=True)
-class ReplayWish:
+class ReplayRequest:
     """The letters to be replayed: those at ``places`` (``PARTITION@OFFSET``), of these ``exceptions``, from these
-    ``topics``; what is empty selects all. ``dry_run``: only the plan is wanted."""
+    ``topics``; what is empty selects all. ``dry_run``: only the plan is asked for."""
 
     places: tuple[str, ...] = ()
     exceptions: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class LetterSide(Protocol):
         """Returns one letter with its whole stack trace; None if there is none. Raises UnknownAppTopicError if
         ``topic`` is not the application's dead letter topic."""
 
-    async def replay(self, wish: ReplayWish) -> ReplayReport:
+    async def replay(self, request: ReplayRequest) -> ReplayReport:
         """Write the records of letters again, each once, to the topics and partitions that they came from. One that is
-        interrupted continues when it is wished for again. Raises ConfigError for a topic with more than
+        interrupted continues when it is requested again. Raises ConfigError for a topic with more than
         :data:`REPLAY_MOST` offsets."""

@@ -20,10 +20,10 @@ from penstock.api.asking import (
     check,
     json_response,
 )
-from penstock.api.page.letter_bodies import LetterBody, LettersBody, ReplayBody, ReplayWishBody
+from penstock.api.page.letter_bodies import LetterBody, LettersBody, ReplayBody, ReplayRequestBody
 from penstock.api.page.record_json import looked_members, record_members, shown_members
 from penstock.api.problems import ProblemError, documented, invalid_request
-from penstock.cluster.letter_side import LETTERS_MOST, ReplayWish, ShownLetter, ShownLetters
+from penstock.cluster.letter_side import LETTERS_MOST, ReplayRequest, ShownLetter, ShownLetters
 from penstock.cluster.read_side import ReadSide
 
 _LETTERS = APPLICATION + "/dead-letters"
@@ -43,15 +43,15 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         response_model=ReplayBody,
         responses={**_RESPONSES, **WITH_BODY},
     )
-    async def replay(app: App, body: ReplayWishBody) -> Response:
+    async def replay(app: App, body: ReplayRequestBody) -> Response:
         """Write the records of dead letters again, each once, to the topics and partitions that they came from, as
         ``penstock dlq replay`` does. A replay that takes long is answered with 503, and continues; the same request
         asks for what is left."""
         check(queries, app)
         if not (body.places or body.exceptions or body.topics):
             raise invalid_request([("body", "Give places, exceptions or topics")])
-        wish = ReplayWish(tuple(body.places), tuple(body.exceptions), tuple(body.topics), body.dry_run)
-        report = await queries.letters.replay(wish)
+        request = ReplayRequest(tuple(body.places), tuple(body.exceptions), tuple(body.topics), body.dry_run)
+        report = await queries.letters.replay(request)
         return json_response({name: getattr(report, name) for name in ReplayBody.model_fields})
 
 

@@ -67,7 +67,7 @@ Place = Annotated[str, Field(pattern=r"^[0-9]{1,9}@[0-9]{1,18}$", examples=["0@1
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-class ReplayWishBody(BodyModel):
+class ReplayRequestBody(BodyModel):
     """The letters to be replayed. A letter must match all that is given; at least one part must be given."""
 
     places: list[Place] = Field([], max_length=10_000, description="Partition and offset, as 0@12.")

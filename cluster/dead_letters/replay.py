@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,8 +20,12 @@ from penstock.common.step_progress import Progress
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.noted_transactions import Transactions, transactions
 
-TRANSACTION_TIMEOUT_MS = 60_000
+GROUP = "penstock-dlq"
+CONSUMER_SETTINGS: Mapping[str, str] = {"isolation.level": "read_committed"}
+"""Settings of a consumer that reads letters and notes."""
+_TRANSACTION_TIMEOUT_MS = 60_000
 """Longest time for which the records of a replay that was killed hold up readers of committed records."""
+PRODUCER_SETTINGS: Mapping[str, int] = {"transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS}
 _COMMIT_EACH_S = 2.0
 
 

@@ -1,4 +1,4 @@
-"""Reads dead letters to show them, and replays them, for the HTTP server. Blocks: runs in a thread of its own."""
+"""Reads the newest dead letters, and shows them decoded, for the HTTP server. Blocks: runs in a thread of its own."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from penstock.actors.spec import ApplicationSpec
-from penstock.cluster.dead_letters.letters import Filter, Letter
-from penstock.cluster.dead_letters.notes import Notes, PastReplay, create_notes_topic, read_notes
-from penstock.cluster.dead_letters.plan import Route
-from penstock.cluster.dead_letters.reading import all_letters
-from penstock.cluster.dead_letters.replay import TRANSACTION_TIMEOUT_MS, Replayer, plan_replay
+from penstock.cluster.dead_letters.letters import Letter
+from penstock.cluster.dead_letters.notes import Notes, PastReplay, read_notes
+from penstock.cluster.dead_letters.replay import CONSUMER_SETTINGS, GROUP, PRODUCER_SETTINGS
 from penstock.cluster.letter_side import (
-    REPLAY_MOST,
     LetterOrigin,
     LetterReplay,
-    ReplayReport,
-    ReplayWish,
     ShownLetter,
     ShownLetters,
 )
@@ -30,8 +25,7 @@ from penstock.cluster.topic_reading.showing import Decoder, clipped_headers, raw
 from penstock.cluster.topic_reading.sources import PickledSerdes, reading_clients
 from penstock.cluster.topic_reading.topic_serdes import KnownTopics, TopicSerdes
 from penstock.common.dead_letters import LetterError, Replayed, own_headers
-from penstock.common.errors import ConfigError
-from penstock.common.offset_ranges import OffsetRange, size_of
+from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
 from penstock.common.secrets import Entries
 from penstock.kafka.clients import ConfluentClients, KafkaClients
@@ -73,14 +67,13 @@ def letter_source(spec: ApplicationSpec) -> LetterSource:
     """Returns the way to the dead letters of the program."""
     config = spec.config
     clients = ConfluentClients.of(config)
-    committed = {"isolation.level": "read_committed"}
     reading = reading_clients(config)
-    reading = replace(reading, consumer_overrides=Entries({**reading.consumer_overrides, **committed}))
+    reading = replace(reading, consumer_overrides=Entries({**reading.consumer_overrides, **CONSUMER_SETTINGS}))
     writing = replace(
         clients,
-        group="penstock-dlq",
-        consumer_overrides=Entries({**clients.consumer_overrides, **committed}),
-        producer_overrides=Entries({**clients.producer_overrides, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}),
+        group=GROUP,
+        consumer_overrides=Entries({**clients.consumer_overrides, **CONSUMER_SETTINGS}),
+        producer_overrides=Entries({**clients.producer_overrides, **PRODUCER_SETTINGS}),
         exactly_once=False,
     )
     return LetterSource(config.errors_dead_letter_queue_topic_name, reading, writing)
@@ -188,24 +181,3 @@ def _shown(decoder: Decoder, serdes: Mapping[str, TopicSerdes | str], found: _Fo
         tuple(LetterReplay(each.to or origin.topic, each.at) for each in found.replays),
         0 if found.before is None else _possible(found.before.count) or 0,
     )
-
-
-def replayed(clients: KafkaClients, topic: str, wish: ReplayWish) -> ReplayReport:
-    """Carry out a replay, unless only its plan is wanted."""
-    letters = all_letters(clients, topic)
-    if size_of(letters.ranges) > REPLAY_MOST:
-        raise ConfigError(
-            f"topic {topic!r} has more than {REPLAY_MOST:,} offsets, which is too much for one request: run "
-            f"'penstock dlq replay {topic}'"
-        )
-    wanted = Filter(exceptions=wish.exceptions, topics=wish.topics, places=wish.places)
-    route = Route(topic, clients.admin().topics())
-    planned = plan_replay(letters, route, wanted, None, lambda _: None)
-    plan, written = planned.plan, 0
-    if plan.letters and not wish.dry_run:
-        create_notes_topic(clients.admin(), topic)
-        replayer = Replayer(clients, planned.replay, plan, planned.letters)
-        replayer.run(lambda _: None)
-        written = replayer.written
-    to, left = dict(+plan.written), dict(plan.left)
-    return ReplayReport(topic, plan.read, plan.matching, to, left, tuple(plan.lines()), written)

@@ -6,17 +6,17 @@ from functools import partial
 
 from typing_extensions import override
 
+from penstock.cluster.dead_letters.requested_replay import replayed
 from penstock.cluster.dead_letters.shown_letters import (
     LetterSource,
     ReadLetters,
     letter_source,
     origins_of,
     read_letters,
-    replayed,
     serdes_of_topics,
     shown_letters,
 )
-from penstock.cluster.letter_side import LetterSide, ReplayReport, ReplayWish, ShownLetter, ShownLetters
+from penstock.cluster.letter_side import LetterSide, ReplayReport, ReplayRequest, ShownLetter, ShownLetters
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
 from penstock.cluster.queries.one_read import OneRead
 from penstock.cluster.record_side import UnknownAppTopicError
@@ -51,9 +51,9 @@ class LetterQueries(LetterSide):
         return found[0] if found else None
 
     @override
-    async def replay(self, wish: ReplayWish) -> ReplayReport:
+    async def replay(self, request: ReplayRequest) -> ReplayReport:
         source, topic = await self._source()
-        return await self._one_replay.run(partial(replayed, source.writing, topic, wish))
+        return await self._one_replay.run(partial(replayed, source.writing, topic, request))
 
     async def _shown(self, topic: str, read: ReadLetters) -> ShownLetters:
         question = partial(serdes_of_topics, topics=origins_of(read.letters))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.cluster.letter_side import LetterSide, ReplayReport, ReplayWish, ShownLetter, ShownLetters
+from penstock.cluster.letter_side import LetterSide, ReplayReport, ReplayRequest, ShownLetter, ShownLetters
 from penstock.cluster.record_side import UnknownAppTopicError
 
 
 @dataclass
 class FakeLetterSide(LetterSide):
-    """Satisfies ``LetterSide``. ``failure`` is raised by the next call; ``wishes``: the replays that were asked for."""
+    """Satisfies ``LetterSide``. ``failure`` is raised by the next call; ``requests``: the replays that were asked for."""
 
     topic: str | None = None
     letters: list[ShownLetter] = field(default_factory=list)
-    wishes: list[ReplayWish] = field(default_factory=list)
+    requests: list[ReplayRequest] = field(default_factory=list)
     failure: Exception | None = None
 
     async def newest(self, limit: int) -> ShownLetters:
@@ -26,10 +26,10 @@ class FakeLetterSide(LetterSide):
         at = partition, offset
         return next((each for each in self.letters if (each.record.partition, each.record.offset) == at), None)
 
-    async def replay(self, wish: ReplayWish) -> ReplayReport:
+    async def replay(self, request: ReplayRequest) -> ReplayReport:
         topic = self._known()
-        self.wishes.append(wish)
-        written = 0 if wish.dry_run else 1
+        self.requests.append(request)
+        written = 0 if request.dry_run else 1
         return ReplayReport(topic, 2, 1, {"orders": 1}, {"were replayed before": 1}, ("1 letter of 2",), written)
 
     def _known(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.api.app import create_app
 from penstock.api.page.letter_bodies import LetterBody, LettersBody, ReplayBody
-from penstock.cluster.letter_side import LetterOrigin, LetterReplay, ReplayWish, ShownLetter
+from penstock.cluster.letter_side import LetterOrigin, LetterReplay, ReplayRequest, ShownLetter
 from penstock.cluster.record_side import Form, ReadsBusyError, Shown, ShownRecord
 from tests.api.fake import FakeReadSide
 from tests.api.test_tokens import OPERATE, READ, SETTINGS, ask
@@ -63,12 +63,12 @@ def test_a_place_that_cannot_be_is_refused(client: httpx.Client, letters: list[S
 def test_a_replay_reports_what_it_has_written(
     client: httpx.Client, letters: list[ShownLetter], read_side: FakeReadSide
 ) -> None:
-    wish = {"places": ["0@1"], "exceptions": ["ValueError"], "topics": ["orders"]}
-    plan = ReplayBody.model_validate(client.post(f"{LETTERS}/replay", json={**wish, "dry_run": True}).json())
-    done = ReplayBody.model_validate(client.post(f"{LETTERS}/replay", json=wish).json())
+    request = {"places": ["0@1"], "exceptions": ["ValueError"], "topics": ["orders"]}
+    plan = ReplayBody.model_validate(client.post(f"{LETTERS}/replay", json={**request, "dry_run": True}).json())
+    done = ReplayBody.model_validate(client.post(f"{LETTERS}/replay", json=request).json())
     assert (plan.written, done.written, done.to, done.lines) == (0, 1, {"orders": 1}, ["1 letter of 2"])
     given = ("0@1",), ("ValueError",), ("orders",)
-    assert read_side.letters.wishes == [ReplayWish(*given, dry_run=True), ReplayWish(*given)]
+    assert read_side.letters.requests == [ReplayRequest(*given, dry_run=True), ReplayRequest(*given)]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_replay_of_nothing_in_particular_is_refused(
     client: httpx.Client, letters: list[ShownLetter], read_side: FakeReadSide, body: Any
 ) -> None:
     assert client.post(f"{LETTERS}/replay", json=body).status_code == 422
-    assert read_side.letters.wishes == []
+    assert read_side.letters.requests == []
 
 
 def test_an_application_without_a_dead_letter_topic(client: httpx.Client, read_side: FakeReadSide) -> None:
@@ -101,5 +101,5 @@ def test_a_token_that_may_only_read_shows_letters_and_replays_none(
     app = create_app(read_side, SETTINGS)
     assert ask(app, "GET", LETTERS, READ).status_code == 200
     refused = ask(app, "POST", f"{LETTERS}/replay", READ)
-    assert (refused.status_code, refused.json()["scope"], read_side.letters.wishes) == (403, "operate", [])
+    assert (refused.status_code, refused.json()["scope"], read_side.letters.requests) == (403, "operate", [])
     assert ask(app, "POST", f"{LETTERS}/replay", OPERATE).status_code != 403

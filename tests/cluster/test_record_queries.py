@@ -114,9 +114,9 @@ def test_dead_letters_are_shown_and_replayed_and_a_record_that_fails_again_is_a_
         assert letter.error is not None
         assert letter.error.exception == "ValueError"
         assert (letter.origin.topic, letter.value and letter.value.value, letter.replays) == ("in", "x", [])
-        wish = {"places": [f"{letter.partition}@{letter.offset}"]}
-        assert client.post(f"{path}/replay", json=wish).json()["written"] == 1
-        assert client.post(f"{path}/replay", json=wish).json()["written"] == 0
+        request = {"places": [f"{letter.partition}@{letter.offset}"]}
+        assert client.post(f"{path}/replay", json=request).json()["written"] == 1
+        assert client.post(f"{path}/replay", json=request).json()["written"] == 0
         app.settle()
         app.commit()
         again, first = LettersBody.model_validate(client.get(path).json()).letters

@@ -8,15 +8,15 @@ from contextlib import closing
 import penstock as ps
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.dead_letters.reading import all_letters
+from penstock.cluster.dead_letters.requested_replay import replayed
 from penstock.cluster.dead_letters.shown_letters import (
     letter_source,
     origins_of,
     read_letters,
-    replayed,
     serdes_of_topics,
     shown_letters,
 )
-from penstock.cluster.letter_side import ReplayWish
+from penstock.cluster.letter_side import ReplayRequest
 from penstock.common.config import StreamsConfig
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
@@ -45,8 +45,8 @@ def test_letters_are_shown_and_each_is_replayed_once(broker: str, topic_name: Ca
     shown = shown_letters(dlq, read, serdes_of_topics(spec, origins_of(read.letters)))
     assert [each.value and each.value.value for each in shown.letters] == ["9", "8", "7", "6"]
     assert [each.origin.offset for each in shown.letters] == [9, 8, 7, 6]
-    assert replayed(found.writing, dlq, ReplayWish(places=("0@1", "1@0"))).written == 2
-    rest = replayed(found.writing, dlq, ReplayWish(exceptions=("ValueError",)))
+    assert replayed(found.writing, dlq, ReplayRequest(places=("0@1", "1@0"))).written == 2
+    rest = replayed(found.writing, dlq, ReplayRequest(exceptions=("ValueError",)))
     assert (rest.selected, rest.written) == (10, 8)
     written = sorted(letter.value or b"" for letter in all_letters(clients, source).read("", lambda _: None))
     assert written == [b"%d" % number for number in range(10)]

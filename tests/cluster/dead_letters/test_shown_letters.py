@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.dead_letters import shown_letters as module
-from penstock.cluster.dead_letters.shown_letters import origins_of, read_letters, replayed, shown_letters
-from penstock.cluster.letter_side import LetterReplay, ReplayWish, ShownLetters
+from penstock.cluster.dead_letters import requested_replay as module
+from penstock.cluster.dead_letters.requested_replay import replayed
+from penstock.cluster.dead_letters.shown_letters import origins_of, read_letters, shown_letters
+from penstock.cluster.letter_side import LetterReplay, ReplayRequest, ShownLetters
 from penstock.cluster.record_side import Form
 from penstock.cluster.topic_reading.sources import PickledSerdes
 from penstock.cluster.topic_reading.topic_serdes import TopicSerdes
@@ -80,12 +81,12 @@ def test_a_replay_writes_each_record_once_and_the_letters_name_it() -> None:
     rig.put(error_headers(offset=1), value=b"a")
     rig.put(error_headers(offset=2), value=b"b")
     rig.put(error_headers(topic="gone", offset=3), value=b"c")
-    plan = replayed(rig.clients, DLQ, ReplayWish(places=("0@0",), dry_run=True))
+    plan = replayed(rig.clients, DLQ, ReplayRequest(places=("0@0",), dry_run=True))
     assert (plan.read, plan.selected, plan.to, plan.written) == (3, 1, {"orders": 1}, 0)
     assert rig.values("orders") == []
     assert f"{DLQ}-replays" not in rig.broker.topics(), "a plan alone creates nothing"
-    assert replayed(rig.clients, DLQ, ReplayWish(places=("0@0",))).written == 1
-    again = replayed(rig.clients, DLQ, ReplayWish(exceptions=("ValueError",)))
+    assert replayed(rig.clients, DLQ, ReplayRequest(places=("0@0",))).written == 1
+    again = replayed(rig.clients, DLQ, ReplayRequest(exceptions=("ValueError",)))
     assert (again.to, again.written, rig.values("orders")) == ({"orders": 1}, 1, [b"a", b"b"])
     assert sum(again.left.values()) == 2
     assert again.lines[0] == "3 letters of 3 selected"
@@ -101,5 +102,5 @@ def test_a_topic_with_very_many_letters_is_left_to_the_command(monkeypatch: pyte
     for _ in range(3):
         rig.put()
     with pytest.raises(ConfigError, match=f"run 'penstock dlq replay {DLQ}'"):
-        replayed(rig.clients, DLQ, ReplayWish(topics=("orders",)))
+        replayed(rig.clients, DLQ, ReplayRequest(topics=("orders",)))
     assert rig.values("orders") == []
