@@ -17,11 +17,12 @@ from penstock.cluster.letter_side import (
     ShownLetter,
     ShownLetters,
 )
-from penstock.cluster.record_side import Looked, ShownRecord
-from penstock.cluster.topic_reading.newest import Kept, Newest, kept_of
-from penstock.cluster.topic_reading.peek import DECODE_S, MOST_BYTES, MOST_S
-from penstock.cluster.topic_reading.range_reads import Bounds, Budget, RangeReads
-from penstock.cluster.topic_reading.showing import Decoder, clipped_headers, raw, shown_headers
+from penstock.cluster.record_side import Looked
+from penstock.cluster.topic_reading.kept_records import Kept, decoded, kept_of, raw_record
+from penstock.cluster.topic_reading.newest import Newest
+from penstock.cluster.topic_reading.peek import MOST_BYTES, MOST_S
+from penstock.cluster.topic_reading.range_reads import Budget, RangeReads, offsets_of
+from penstock.cluster.topic_reading.showing import DECODE_S, Decoder, clipped_headers
 from penstock.cluster.topic_reading.sources import PickledSerdes, reading_clients
 from penstock.cluster.topic_reading.topic_serdes import KnownTopics, TopicSerdes
 from penstock.common.dead_letters import LetterError, Replayed, own_headers
@@ -100,7 +101,7 @@ def read_letters(
         return kept
 
     with closing(clients.restore_consumer()) as consumer:
-        ranges = Bounds.of(clients, consumer, topic).ranges
+        ranges = offsets_of(clients, consumer, topic)
         if place is not None:
             partition, offset = place
             there = ranges.get(partition, OffsetRange(0, 0))
@@ -160,24 +161,15 @@ def _shown(decoder: Decoder, serdes: Mapping[str, TopicSerdes | str], found: _Fo
         LetterOrigin(None, None, None) if error is None else LetterOrigin(error.topic, error.partition, error.offset)
     )
     known = serdes.get(origin.topic or "", _NO_SERDES)
-    key, value, why = (None, None, known) if isinstance(known, str) else (known.key, known.value, None)
-    record = ShownRecord(
-        kept.partition,
-        kept.offset,
-        kept.timestamp,
-        None if kept.key is None else raw(kept.key),
-        None if kept.value is None else raw(kept.value),
-        shown_headers(kept.headers),
-        kept.header_count,
-    )
+    key, value = decoded(decoder, known, kept)
     return ShownLetter(
-        record,
+        raw_record(kept),
         origin,
         None if error is None else error.exception,
         None if error is None else error.message,
         None if error is None else error.stacktrace,
-        decoder.show(key, kept.key, why),
-        decoder.show(value, kept.value, why),
+        key,
+        value,
         tuple(LetterReplay(each.to or origin.topic, each.at) for each in found.replays),
         0 if found.before is None else _possible(found.before.count) or 0,
     )

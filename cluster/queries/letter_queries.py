@@ -18,7 +18,7 @@ from penstock.cluster.dead_letters.shown_letters import (
 )
 from penstock.cluster.letter_side import LetterSide, ReplayReport, ReplayRequest, ShownLetter, ShownLetters
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
-from penstock.cluster.queries.one_read import OneRead
+from penstock.cluster.queries.one_at_a_time import OneAtATime
 from penstock.cluster.record_side import UnknownAppTopicError
 
 _LONGEST_REPLAY_S = 60.0
@@ -27,11 +27,11 @@ _LONGEST_REPLAY_S = 60.0
 class LetterQueries(LetterSide):
     """:class:`~penstock.cluster.letter_side.LetterSide` of one application. ``one`` is shared with all reads."""
 
-    def __init__(self, application_id: str, coordinator: CoordinatorCalls, one: OneRead) -> None:
+    def __init__(self, application_id: str, coordinator: CoordinatorCalls, one: OneAtATime) -> None:
         self._application_id = application_id
         self._coordinator = coordinator
         self._one = one
-        self._one_replay = OneRead("a replay of dead letters", longest_s=_LONGEST_REPLAY_S)
+        self._one_replay = OneAtATime("a replay of dead letters", longest_s=_LONGEST_REPLAY_S)
 
     @override
     async def newest(self, limit: int) -> ShownLetters:

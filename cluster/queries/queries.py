@@ -22,7 +22,7 @@ from penstock.cluster.queries.flames import flame_of
 from penstock.cluster.queries.key_search import row_of_key, rows_of_keys
 from penstock.cluster.queries.key_serdes import KeySerdes, PlacedKey, key_bytes, pickled_key_serdes, unpickled
 from penstock.cluster.queries.letter_queries import LetterQueries
-from penstock.cluster.queries.one_read import OneRead
+from penstock.cluster.queries.one_at_a_time import OneAtATime
 from penstock.cluster.queries.operations import Operations
 from penstock.cluster.queries.range_pages import PIECE_ROWS, TaskRange, first_rows
 from penstock.cluster.queries.record_queries import RecordQueries
@@ -75,7 +75,7 @@ class StateQueries(Operations, ReadSide):
         self._calls: dict[tuple[str, bool], ActorCalls] = {}
         self._waiting = 0
         self._log = logger(__name__)
-        one = OneRead()
+        one = OneAtATime()
         self._records = RecordQueries(application_id, self._coordinator, self._locate, one)
         self._letters = LetterQueries(application_id, self._coordinator, one)
 

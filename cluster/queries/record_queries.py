@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
 from penstock.cluster.queries.key_serdes import PlacedKey
-from penstock.cluster.queries.one_read import OneRead
+from penstock.cluster.queries.one_at_a_time import OneAtATime
 from penstock.cluster.record_side import KeyCounts, KeyRecords, KeyScan, Peek, RecordSide, UnknownAppTopicError
 from penstock.cluster.topic_reading.backwards import starts_of
 from penstock.cluster.topic_reading.key_counts import counted_keys
@@ -35,7 +35,7 @@ Locate = Callable[[str, Any], Awaitable[PlacedKey]]
 class RecordQueries(RecordSide):
     """:class:`~penstock.cluster.record_side.RecordSide` of one application. Belongs to one event loop."""
 
-    def __init__(self, application_id: str, coordinator: CoordinatorCalls, locate: Locate, one: OneRead) -> None:
+    def __init__(self, application_id: str, coordinator: CoordinatorCalls, locate: Locate, one: OneAtATime) -> None:
         self._application_id = application_id
         self._coordinator = coordinator
         self._locate = locate

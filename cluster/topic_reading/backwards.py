@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.cluster.record_side import Looked
-from penstock.cluster.topic_reading.newest import Kept, kept_of
+from penstock.cluster.topic_reading.kept_records import Kept, kept_of
 from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
 

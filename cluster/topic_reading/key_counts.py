@@ -7,10 +7,11 @@ from collections import Counter
 from contextlib import closing
 
 from penstock.cluster.record_side import KEYS_OF_NEWEST, MOST_FREQUENT, KeyCount, KeyCounts
-from penstock.cluster.topic_reading.newest import Kept, Newest
-from penstock.cluster.topic_reading.peek import DECODE_S, MOST_BYTES, MOST_S
-from penstock.cluster.topic_reading.range_reads import Bounds, Budget, RangeReads
-from penstock.cluster.topic_reading.showing import Decoder, clip
+from penstock.cluster.topic_reading.kept_records import Kept
+from penstock.cluster.topic_reading.newest import Newest
+from penstock.cluster.topic_reading.peek import MOST_BYTES, MOST_S
+from penstock.cluster.topic_reading.range_reads import Budget, RangeReads, offsets_of
+from penstock.cluster.topic_reading.showing import DECODE_S, Decoder, clip
 from penstock.cluster.topic_reading.sources import PickledSerdes, TopicSource
 from penstock.common.errors import MissingTopicError
 from penstock.common.records import RecordBatch
@@ -23,7 +24,7 @@ def counted_keys(
     is no such partition."""
     budget = budget or Budget(MOST_BYTES, MOST_S)
     with closing(source.clients.restore_consumer()) as consumer:
-        ranges = Bounds.of(source.clients, consumer, topic).ranges
+        ranges = offsets_of(source.clients, consumer, topic)
         if partition is not None:
             if partition not in ranges:
                 raise MissingTopicError(f"topic {topic!r} has no partition {partition}: it has {len(ranges)}")

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from penstock.cluster.record_side import KeyRecords, KeyScan
 from penstock.cluster.topic_reading.backwards import Backwards, starts_of, within
+from penstock.cluster.topic_reading.kept_records import shown_record
 from penstock.cluster.topic_reading.keys import KeyForm
-from penstock.cluster.topic_reading.peek import DECODE_S, shown_record
-from penstock.cluster.topic_reading.range_reads import Bounds, Budget, RangeReads
-from penstock.cluster.topic_reading.showing import Decoder
+from penstock.cluster.topic_reading.range_reads import Budget, RangeReads, offsets_of
+from penstock.cluster.topic_reading.showing import DECODE_S, Decoder
 from penstock.cluster.topic_reading.sources import PickledSerdes, TopicSource
 from penstock.common.ids import TopicPartition
 from penstock.common.offset_ranges import OffsetRange
@@ -36,7 +36,7 @@ def key_records(
     starts = starts_of(scan.cursor)
     budget = budget or Budget(_MOST_BYTES, _MOST_S)
     with closing(source.clients.restore_consumer()) as consumer:
-        ranges = within(Bounds.of(source.clients, consumer, topic).ranges, key.partitions)
+        ranges = within(offsets_of(source.clients, consumer, topic), key.partitions)
         if scan.from_ms is not None:
             ranges = _since(consumer, topic, ranges, scan.from_ms)
         found = Backwards(ranges, lambda data: key.form.is_of(data, key.data), scan.limit, scan.offsets, starts)

@@ -6,10 +6,9 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from penstock.cluster.record_side import Looked
-from penstock.cluster.topic_reading.showing import Clip, clip, clipped_headers
+from penstock.cluster.topic_reading.kept_records import Kept, kept_of
 from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
 
@@ -18,32 +17,6 @@ _WIDER = 4
 _NARROWEST, _WIDEST_FIRST = 2, 8
 """Bounds of the first windows: records of 5 MB must not use up all bytes that may be read before one window ends."""
 _LATEST = 1 << 63
-
-
-class Kept(NamedTuple):
-    """A record as far as it can be shown: its large parts are clipped."""
-
-    partition: int
-    offset: int
-    timestamp: int
-    key: Clip | None
-    value: Clip | None
-    headers: list[tuple[str, Clip | None]]
-    header_count: int
-
-
-def kept_of(batch: RecordBatch, index: int) -> Kept:
-    """Returns one record of a batch."""
-    headers = None if batch.headers is None else batch.headers[index]
-    return Kept(
-        batch.partition.partition,
-        batch.offsets[index],
-        batch.timestamps[index],
-        clip(batch.keys[index]),
-        clip(batch.values[index]),
-        clipped_headers(headers),
-        len(headers or ()),
-    )
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from penstock.cluster.topic_reading.showing import size_of_record
 from penstock.common.errors import MissingTopicError
@@ -53,21 +52,15 @@ class Budget:
         return self.stopped is not None
 
 
-class Bounds(NamedTuple):
-    """The offsets that a topic has, by partition."""
-
-    ranges: dict[int, OffsetRange]
-
-    @staticmethod
-    def of(clients: KafkaClients, consumer: RecordConsumer, topic: str) -> Bounds:
-        """Returns the offsets as of now: for a reader of committed records, up to the first open transaction. Raises
-        MissingTopicError, and BrokerUnreachableError within 10 s."""
-        count = clients.admin().topics().get(topic)
-        if count is None:
-            raise MissingTopicError(f"topic {topic!r} does not exist in Kafka")
-        partitions = [TopicPartition(topic, number) for number in range(count)]
-        begins, ends = consumer.fetch_beginning_offsets(partitions), consumer.fetch_end_offsets(partitions)
-        return Bounds({each.partition: OffsetRange(begins[each], ends[each]) for each in partitions})
+def offsets_of(clients: KafkaClients, consumer: RecordConsumer, topic: str) -> dict[int, OffsetRange]:
+    """Returns the offsets that a topic has now, by partition: for a reader of committed records, up to the first open
+    transaction. Raises MissingTopicError, and BrokerUnreachableError within 10 s."""
+    count = clients.admin().topics().get(topic)
+    if count is None:
+        raise MissingTopicError(f"topic {topic!r} does not exist in Kafka")
+    partitions = [TopicPartition(topic, number) for number in range(count)]
+    begins, ends = consumer.fetch_beginning_offsets(partitions), consumer.fetch_end_offsets(partitions)
+    return {each.partition: OffsetRange(begins[each], ends[each]) for each in partitions}
 
 
 class RangeReads:

@@ -14,6 +14,8 @@ from penstock.common.serdes import Serde
 
 MOST_DECODED = 64 << 10
 """Bytes of the largest key or value that is decoded."""
+DECODE_S = 2.0
+"""Seconds for decoding all records of one answer."""
 _MOST_RAW = 4 << 10
 """Bytes that are shown of a key or value that is not decoded."""
 _MOST_OF_HEADER = 1 << 10

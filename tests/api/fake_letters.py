@@ -10,7 +10,7 @@ from penstock.cluster.record_side import UnknownAppTopicError
 
 @dataclass
 class FakeLetterSide(LetterSide):
-    """Satisfies ``LetterSide``. ``failure`` is raised by the next call; ``requests``: the replays that were asked for."""
+    """Satisfies ``LetterSide``. ``failure`` is raised by the next call; ``requests``: the replays asked for."""
 
     topic: str | None = None
     letters: list[ShownLetter] = field(default_factory=list)

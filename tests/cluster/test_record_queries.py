@@ -14,7 +14,7 @@ import pytest
 import penstock as ps
 from penstock.api.page.letter_bodies import LettersBody
 from penstock.api.page.record_bodies import PeekBody
-from penstock.cluster.queries.one_read import OneRead
+from penstock.cluster.queries.one_at_a_time import OneAtATime
 from penstock.cluster.record_side import ReadsBusyError
 from penstock.cluster.topic_reading.sources import reading_clients
 from penstock.common.config import StreamsConfig
@@ -134,14 +134,14 @@ def test_one_read_runs_at_a_time_and_one_that_hangs_keeps_its_place_until_it_end
         return "late"
 
     async def play() -> None:
-        one = OneRead(wait_s=0.01, longest_s=0.01)
+        one = OneAtATime(wait_s=0.01, longest_s=0.01)
         with pytest.raises(ReadsBusyError, match=r"a read of a topic has not ended within 0\.01 s"):
             await one.run(hang)
         assert begun.is_set()
         with pytest.raises(ReadsBusyError, match="a read of a topic is under way"):
             await one.run(lambda: "refused")
         may_end.set()
-        patient = OneRead()
+        patient = OneAtATime()
         patient._running = one._running
         assert await patient.run(lambda: "next") == "next"
 
@@ -156,7 +156,7 @@ def test_a_read_whose_client_has_gone_is_not_begun_twice_and_its_error_is_not_lo
         raise ValueError("nobody hears this")
 
     async def play() -> None:
-        one = OneRead()
+        one = OneAtATime()
         gone = asyncio.create_task(one.run(fail))
         await asyncio.sleep(0)
         gone.cancel()

@@ -1,4 +1,4 @@
-"""Lets one slow piece of work run at a time, in a thread."""
+"""Runs one slow piece of work at a time, in a thread."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LONGEST_S = 15.0
 """Seconds after which a read counts as hung: longer than the time in which a client reports that no broker answers."""
 
 
-class OneRead:
-    """Lets one read run at a time. One that hangs, in a client or in a serde, keeps its place until it has ended, and
-    others are refused meanwhile: so no number of requests can fill the process with threads and clients."""
+class OneAtATime:
+    """Runs one read, or one replay, at a time. One that hangs, in a client or in a serde, keeps its place until it
+    ends; others are refused meanwhile: so no number of requests can fill the process with threads and clients."""
 
     def __init__(self, what: str = "a read of a topic", wait_s: float = _WAIT_S, longest_s: float = _LONGEST_S) -> None:
         self._what = what
@@ -26,8 +26,8 @@ class OneRead:
         self._longest_s = longest_s
         self._running: asyncio.Future[Any] | None = None
 
-    async def run(self, read: Callable[[], T]) -> T:
-        """Returns the result of ``read``, which runs in a thread. Raises ReadsBusyError if another one does not end, or
+    async def run(self, work: Callable[[], T]) -> T:
+        """Returns the result of ``work``, which runs in a thread. Raises ReadsBusyError if another one does not end, or
         this one takes too long."""
         clock = asyncio.get_running_loop().time
         until_s = clock() + self._wait_s
@@ -36,10 +36,10 @@ class OneRead:
             if left_s <= 0:
                 raise ReadsBusyError(f"{self._what} is under way already, and has been for {self._wait_s:g} s")
             await asyncio.wait({self._running}, timeout=left_s)
-        reading = asyncio.ensure_future(asyncio.to_thread(read))
-        self._running = reading
-        reading.add_done_callback(lambda it: it.cancelled() or it.exception())  # nobody may be there to take it
-        done, _ = await asyncio.wait({reading}, timeout=self._longest_s)
+        running = asyncio.ensure_future(asyncio.to_thread(work))
+        self._running = running
+        running.add_done_callback(lambda it: it.cancelled() or it.exception())  # nobody may be there to take it
+        done, _ = await asyncio.wait({running}, timeout=self._longest_s)
         if not done:
             raise ReadsBusyError(f"{self._what} has not ended within {self._longest_s:g} s; it continues")
-        return reading.result()
+        return running.result()
