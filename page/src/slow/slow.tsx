@@ -38,13 +38,16 @@ const OPERATORS = [
 
 function Operators({ session }: { session: Session }) {
   const order = useComputed(() => busiest(session.document.sections.operators.entries()).join("\n"));
+  const known = useComputed(() => session.document.sections.operators.entries().some(([, row]) => isKnown(row.busy)));
   const ids = order.value === "" ? [] : order.value.split("\n");
   return (
     <Table caption="The busiest operators" columns={OPERATORS}>
       {ids.length === 0 ? (
         <tr>
           <td colSpan={OPERATORS.length} class="quiet">
-            No operator has taken a measurable share of time yet.
+            {known.value
+              ? "No operator takes a measurable share of time."
+              : "The shares of operators are not known yet."}
           </td>
         </tr>
       ) : null}
