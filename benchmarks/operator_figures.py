@@ -25,7 +25,7 @@ from benchmarks.data import INPUT, KEYS, PARTITIONS, RECORDS_PER_MS, payments_of
 from benchmarks.profile_task import NullCollector, batches
 from benchmarks.workloads import WORKLOADS
 from penstock.actors.task_host.measured_runs import MeasuredRuns
-from penstock.actors.task_host.operator_figures import RECORDS, OperatorFigures
+from penstock.actors.task_host.operator_figures import MOST_RECORDS, RECORDS, OperatorFigures
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import Measured
@@ -88,8 +88,8 @@ class LiveTask:
 
     def _slice(self) -> bool:
         begun_s = time.monotonic()
-        self.figures.begin()
-        done = self.task.process(self._size, 0)
+        size = min(self._size, MOST_RECORDS) if self.figures.begin() else self._size
+        done = self.task.process(size, 0)
         spent_s = self.figures.end(RECORDS, time.monotonic() - begun_s, done, idle=not done)
         if done * 2 >= self._size:
             wanted = int(done * _SLICE_S / spent_s) if spent_s > 0 else 2 * self._size

@@ -58,8 +58,6 @@ class Task(CommittingTask):
     gets the edges of the task, so that the host can measure its operators.
     """
 
-    _processed = 0
-
     def __init__(
         self,
         state_manager: StateManager,
@@ -72,7 +70,7 @@ class Task(CommittingTask):
         meter: OperatorMeter | None = None,
     ) -> None:
         program, task_id, config = state_manager.program, state_manager.task_id, state_manager.program.config
-        self.task_id = task_id
+        self.task_id, self._processed = task_id, 0
         self.state_manager = state_manager
         self._context = state_manager.context
         if clock_is_frozen:
@@ -337,6 +335,10 @@ class Task(CommittingTask):
         self._context.wall_ms = self._context.punctuated_ms = wall_ms
         advanced = self._idle is not None and self._idle.advance(wall_ms, self._group.busy_topics(), self._is_flushed)
         return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or advanced
+
+    def may_punctuate(self, wall_ms: int) -> bool:
+        """Returns True if :meth:`punctuate` may find something to do."""
+        return self._idle is not None or self._punctuations[PunctuationType.WALL_CLOCK_TIME].next_ms <= wall_ms
 
     @property
     def checks_idleness(self) -> bool:

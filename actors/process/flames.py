@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from penstock.actors.flame import LONGEST_FLAME_S, Flame, FlameRefused
 _RATE_HZ = 100
 _MOST_STACKS, _DEEPEST, _LONGEST_NAME = 2000, 100, 200
 _PY_SPY_ENDS_WITHIN_S = 5.0
+_THREAD_ID = re.compile(r"^thread \([^)]*\): ")
 OTHER = ("(other stacks)",)
 _BY_THREAD = (
     "a thread of the process has looked, which it can when another thread lets go of the interpreter: reads, sends and "
@@ -64,6 +66,8 @@ class Flames:
         counted = Stacks()
         own, begun_s = threading.get_ident(), time.monotonic()
         for _ in range(round(seconds * _RATE_HZ)):
+            if time.monotonic() - begun_s >= seconds:  # it gets the interpreter late in a busy process
+                break
             self._sleep(1 / _RATE_HZ)
             names = {thread.ident: thread.name for thread in threading.enumerate()}
             for ident, frame in self._looks().items():
@@ -113,30 +117,31 @@ def find_py_spy() -> str | None:
 
 
 def by_py_spy(program: str, seconds: float) -> Flame:
-    """Returns what py-spy has seen. Raises OSError or SubprocessError if it cannot run or may not look, ValueError for
-    output in another form."""
+    """Returns what py-spy has seen, except in this thread. Raises OSError or SubprocessError if it cannot run,
+    ValueError if it may not look."""
     whole = max(1, round(seconds))  # py-spy counts whole seconds
-    command = [program, "record", "--format", "raw", "--output", "/dev/stdout", "--rate", str(_RATE_HZ), "--threads"]
+    # With idle threads: an operator that sleeps, or waits for another machine, is busy all the same.
+    shape = ["--format", "raw", "--output", "/dev/stdout", "--rate", str(_RATE_HZ), "--threads", "--idle"]
     begun_s = time.monotonic()
     run = subprocess.run(
-        [*command, "--duration", str(whole), "--pid", str(getpid())],
+        [program, "record", *shape, "--duration", str(whole), "--pid", str(getpid())],
         capture_output=True, text=True, errors="replace", timeout=whole + _PY_SPY_ENDS_WITHIN_S, check=False,
     )  # fmt: skip
     if run.returncode:
         reason = run.stderr.strip().splitlines()
         raise ValueError(reason[-1][:_LONGEST_NAME] if reason else f"it ended with {run.returncode}")
-    counted = Stacks()
-    for stack, count in parsed(run.stdout.splitlines()):
+    counted, own = Stacks(), f"thread ({threading.get_native_id()})"
+    for stack, count in parsed(line for line in run.stdout.splitlines() if not line.startswith(own)):
         counted.add(stack, count)
     return Flame(counted.most_common(), counted.samples, time.monotonic() - begun_s, "py-spy")
 
 
 def parsed(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
-    """Yields the stacks and counts of folded lines, ``frame;frame;frame 12``. Raises ValueError for another form.
-    Progress that py-spy prints among them has no count."""
+    """Yields the stacks and counts of folded lines, ``thread (0x1f): name;frame;frame 12``. Progress that py-spy prints
+    among them has no count."""
     for line in lines:
         frames, _, count = line.rpartition(" ")
         if ";" not in line or not count.isdigit():
             continue
         names = [each[:_LONGEST_NAME] for each in frames.split(";")]
-        yield (names[0], *names[1:][-_DEEPEST:]), int(count)
+        yield (_THREAD_ID.sub("", names[0]), *names[1:][-_DEEPEST:]), int(count)

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from penstock.actors.status import RestoreFigures, TaskState, TaskStatus
 from penstock.actors.task_host.call_figures import call_figures
-from penstock.actors.task_host.operator_figures import COMMIT, PUNCTUATORS, RECORDS
+from penstock.actors.task_host.operator_figures import COMMIT, MOST_RECORDS, PUNCTUATORS, RECORDS
 from penstock.actors.task_host.positions import Start, log_loss
 from penstock.actors.task_host.serde_waits import SerdeWaits
 from penstock.actors.task_host.stored_task import StoredTask
@@ -162,7 +162,8 @@ class HostedTask(StoredTask):
         set if the batch was full."""
         size, operators = self.batch_size, self.meters.operators
         begun = clock()
-        operators.begin()
+        if operators.begin(RECORDS, self._has_work):
+            size = min(size, MOST_RECORDS)
         try:
             gone = self._step_calls(wall_ms, clock)
             done = self.task.process(size, wall_ms)
@@ -180,11 +181,15 @@ class HostedTask(StoredTask):
             return gone
         self.touched = True
         self.meters.process.add(done, spent)
+        size = self.batch_size
         if done * 2 >= size:
             # Approaches a batch of 2 ms, but one slow or fast batch changes it by a factor of 2 at most.
             wanted = size * 2 if spent <= 0 else int(done * _SLICE_S / spent)
             self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))
         return done + gone
+
+    def _has_work(self) -> bool:
+        return any(map(self.task.queued, self.sources)) or self.has_calls
 
     def step_calls(self, wall_ms: int, clock: Callable[[], float]) -> int:
         """Like :meth:`Task.step_calls`. Returns the number of records whose calls have ended."""
@@ -221,7 +226,8 @@ class HostedTask(StoredTask):
     def punctuate(self, wall_ms: int, clock: Callable[[], float]) -> None:
         """Like :meth:`Task.punctuate`."""
         operators, begun = self.meters.operators, clock()
-        operators.begin(PUNCTUATORS)
+        if self.task.may_punctuate(wall_ms):
+            operators.begin(PUNCTUATORS)
         try:
             called = self.task.punctuate(wall_ms)
         except BaseException:

@@ -7,15 +7,21 @@ from random import Random
 
 from penstock.tasks.measuring.operator_meter import OperatorMeter, Overhead, calibrated
 
-_BUDGET = 0.003
-"""Share of the thread's CPU time that measuring may take, as estimated: in truth it takes up to twice as much."""
+_BUDGET, _ANYWAY = 0.0015, 0.0005
+"""Shares of the thread's CPU time that measuring may take, as estimated, for runs picked at random and for others. In
+truth it takes up to three times as much: the first calls in a measured run find the caches of plain edges."""
 _OF_IDLE_TIME = 0.1
 """Least share of the time by the clock that counts as CPU time: an idle thread has time for measuring."""
-_FIRST_SHARE = 1 / 64
 _LEAST_SHARE = 1 / 2000
 _ADJUST_EACH_S = 0.2
 _NEW = 0.2
-"""Weight of the newest estimate in the mean: at a high load only a few runs are measured between two."""
+"""Weight of an estimate of 0.2 s in the mean: at a high load only a few runs are measured in that time. The estimate of
+a longer time weighs as much as several."""
+_MOST_DOUBLINGS = 12
+_TOO_MUCH_S = 0.002
+"""After this cost the share is adjusted at once: an idle thread has got work."""
+_MOST_SPARE_S = 0.005
+"""Most seconds that are saved for runs that are measured anyway: the first runs of some ten tasks cost as much."""
 
 
 class MeasuredRuns:
@@ -35,36 +41,61 @@ class MeasuredRuns:
         self.now_s = now_s
         self._overhead = overhead if overhead is not None else calibrated(now_s)
         self._random = random if random is not None else Random(0).random
-        self.share = _FIRST_SHARE
-        """Share of the runs that are measured."""
+        self.share = 1.0
+        """Share of the runs that are measured. It falls as soon as that has cost too much."""
         self._cpu_s = cpu_s
         self._adjusted_s, self._adjusted_cpu_s = now_s(), cpu_s()
-        self._all_would_take_s = 0.0
+        self._took_s = self._all_would_take_s = 0.0
         self._mean: float | None = None
         """Seconds for each second of CPU time that measuring all runs would take."""
+        self._spare_s, self._spare_at_s, self._spare_at_cpu_s = _MOST_SPARE_S, self._adjusted_s, self._adjusted_cpu_s
+        """Seconds that the runs that are measured anyway may take, beside the budget of those picked at random."""
+        self._anyway = False
 
     def meter(self) -> OperatorMeter:
         """Returns a meter for another task."""
         return OperatorMeter(self.now_s, self._overhead)
 
-    def pick(self, often: float = 1.0) -> float:
-        """Returns the number of runs that the next one stands for; 0 if it is not measured. ``often``: so many times as
-        many runs of this kind are measured as of others."""
-        share = min(1.0, often * self.share)
-        if share < 1 and self._random() >= share:
-            return 0.0
-        return 1 / share
+    def pick(self, anyway: bool = False) -> float:
+        """Returns the number of runs that the next one stands for; 0 if it is not measured. ``anyway``: measure it
+        also if it is not picked at random, unless such runs took too much time lately."""
+        self._anyway = False
+        if self.share < 1 and self._random() >= self.share:
+            if not (anyway and self._has_spare_time()):
+                return 0.0
+            self._anyway = True
+        return 1 / self.share
 
-    def measured(self, weight: float, cost_s: float, often: float = 1.0) -> None:
+    def _has_spare_time(self) -> bool:
+        now_s, cpu_s = self.now_s(), self._cpu_s()
+        busy_s = _busy_s(now_s - self._spare_at_s, cpu_s - self._spare_at_cpu_s)
+        self._spare_s = min(_MOST_SPARE_S, self._spare_s + _ANYWAY * busy_s)
+        self._spare_at_s, self._spare_at_cpu_s = now_s, cpu_s
+        return self._spare_s > 0
+
+    def measured(self, weight: float, cost_s: float) -> None:
         """Note that measuring a run of this weight took ``cost_s``, and adjust the share from time to time."""
-        self._all_would_take_s += often * weight * cost_s
+        if self._anyway:
+            self._spare_s -= cost_s
+        else:
+            self._took_s += cost_s
+            self._all_would_take_s += weight * cost_s
         now_s = self.now_s()
         elapsed_s = now_s - self._adjusted_s
-        if elapsed_s >= _ADJUST_EACH_S:
-            cpu_s = self._cpu_s()
-            busy_s = max(cpu_s - self._adjusted_cpu_s, _OF_IDLE_TIME * elapsed_s)
-            newest = self._all_would_take_s / busy_s
-            self._mean = newest if self._mean is None else _NEW * newest + (1 - _NEW) * self._mean
-            wanted = _BUDGET / self._mean if self._mean > 0 else 1.0
-            self.share = max(_LEAST_SHARE, min(1.0, wanted, 2 * self.share))
-            self._adjusted_s, self._adjusted_cpu_s, self._all_would_take_s = now_s, cpu_s, 0.0
+        if elapsed_s >= _ADJUST_EACH_S or self._took_s >= _TOO_MUCH_S:
+            self._adjust(now_s, elapsed_s)
+
+    def _adjust(self, now_s: float, elapsed_s: float) -> None:
+        cpu_s, times = self._cpu_s(), elapsed_s / _ADJUST_EACH_S
+        newest = self._all_would_take_s / max(1e-6, _busy_s(elapsed_s, cpu_s - self._adjusted_cpu_s))
+        old = (1 - _NEW) ** times if times >= 1 and self._mean is not None else 0.0
+        self._mean = (1 - old) * newest + old * (self._mean or 0.0)
+        wanted = _BUDGET / self._mean if self._mean > 0 else 1.0
+        most = self.share * 2 ** min(times, _MOST_DOUBLINGS)
+        self.share = max(_LEAST_SHARE, min(1.0, wanted, most))
+        self._adjusted_s, self._adjusted_cpu_s, self._took_s, self._all_would_take_s = now_s, cpu_s, 0.0, 0.0
+
+
+def _busy_s(elapsed_s: float, cpu_s: float) -> float:
+    """Returns the CPU time of which measuring gets its share."""
+    return max(cpu_s, _OF_IDLE_TIME * elapsed_s)

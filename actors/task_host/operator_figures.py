@@ -6,7 +6,7 @@ They outlive the task's renewal after an aborted transaction.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from penstock.actors.task_host.measured_runs import MeasuredRuns
@@ -19,18 +19,22 @@ RECORDS, LONG, PUNCTUATORS, COMMIT = range(4)
 that is measured stands only for others of its kind."""
 _LONG_S = 0.02
 """From this duration on, a run with records is a long one: runs end after some 2 ms, or after their first record."""
-_OFTEN = 20.0
-"""So many times as many runs without records are measured: of punctuators and commits there are few."""
+_SLOW_S = 0.001
+"""Seconds per record from which on the run after a long one is measured anyway: for slow records that costs little."""
+MOST_RECORDS = 100
+"""Most records of a measured run: at a high load, ten short runs cost as much as a whole one, and show more."""
 _LEAST_RUNS = 5
-_NEGLIGIBLE = 0.03
-"""Share of a task's time about which nothing need be known for its operators to have figures."""
+"""So many runs of each kind are measured in each half minute, or all."""
+_MOST_UNKNOWN = 0.5
+"""Share of a task's time about which nothing need be known for its operators to have figures: these lack that time."""
 _LOOK_EACH_S = 1.0
 _SAMPLE_EACH_S = 5.0
 
 
 @dataclass
 class _Kind:
-    """Totals of all runs of one kind, of the measured ones, and estimates from these: each stands for several."""
+    """Totals of all runs of one kind, of the measured ones, and estimates from these: each stands for several.
+    ``wanted``: number of runs that are still to be measured in this half minute, picked at random or not."""
 
     runs: int = 0
     seconds: float = 0.0
@@ -38,11 +42,43 @@ class _Kind:
     measured_runs: int = 0
     stood_for_s: float = 0.0
     stood_for_records: float = 0.0
+    wanted: int = _LEAST_RUNS
     calls: dict[str, float] = field(default_factory=dict)
     self_s: dict[str, float] = field(default_factory=dict)
 
     def copy(self) -> _Kind:
         return _Kind(**{**self.__dict__, "calls": dict(self.calls), "self_s": dict(self.self_s)})
+
+    def since(self, then: _Kind) -> _Kind:
+        """Returns the growth since ``then``."""
+        return _Kind(
+            self.runs - then.runs,
+            self.seconds - then.seconds,
+            self.records - then.records,
+            self.measured_runs - then.measured_runs,
+            self.stood_for_s - then.stood_for_s,
+            self.stood_for_records - then.stood_for_records,
+            calls={node: each - then.calls.get(node, 0.0) for node, each in self.calls.items()},
+            self_s={node: each - then.self_s.get(node, 0.0) for node, each in self.self_s.items()},
+        )
+
+    def estimated(self) -> _Kind | None:
+        """Returns the estimates for all these runs; None if too few of them were measured."""
+        if self.measured_runs < min(self.runs, _LEAST_RUNS):
+            return None
+        # The overhead of measuring is taken off each operator and off the run, so their sum may be larger by a little.
+        measured_s = max(self.stood_for_s, sum(self.self_s.values()))
+        time_scale = self.seconds / measured_s if measured_s > 0 else 1.0
+        calls_scale = self.records / self.stood_for_records if self.stood_for_records > 0 else time_scale
+        return self.scaled(calls_scale, time_scale, self.seconds)
+
+    def scaled(self, calls: float, time: float, seconds: float | None = None) -> _Kind:
+        """Returns calls and seconds of operators times these factors."""
+        return _Kind(
+            seconds=time * self.seconds if seconds is None else seconds,
+            calls={node: calls * each for node, each in self.calls.items()},
+            self_s={node: time * each for node, each in self.self_s.items()},
+        )
 
 
 class OperatorFigures:
@@ -54,6 +90,7 @@ class OperatorFigures:
         self.now_s = runs.now_s
         self._meter: OperatorMeter | None = None
         self._weight = 0.0
+        self._after_slow = False
         self._kinds = [_Kind() for _ in range(4)]
         self._decoded_s: dict[str, float] = {}
         self._samples: deque[tuple[float, list[_Kind], dict[str, float]]] = deque()
@@ -72,12 +109,23 @@ class OperatorFigures:
         node = self._sources.get(topic, topic)
         self._decoded_s[node] = self._decoded_s.get(node, 0.0) + spent_s
 
-    def begin(self, kind: int = RECORDS) -> None:
-        """Begin a run, and measure it if it is picked. :meth:`end` must follow, or :meth:`fail`."""
+    def begin(self, kind: int = RECORDS, has_work: Callable[[], bool] | None = None) -> bool:
+        """Begin a run, and measure it if it is picked. :meth:`end` must follow, or :meth:`fail`.
+
+        Returns True if it is measured. It should then have at most ``MOST_RECORDS`` records. A run for which
+        ``has_work`` returns False is not measured: while little happens, most of a loop's calls find nothing to do.
+        """
         meter = self._meter
-        if meter is not None and meter.connected and (weight := self._runs.pick(_often(kind))):
-            self._weight = weight
-            meter.begin()
+        if meter is None or not meter.connected:
+            return False
+        # Of punctuators and commits there are few. If an operator is slow, most runs are long.
+        anyway = kind != RECORDS or self._after_slow or self._kinds[kind].wanted > 0
+        weight = self._runs.pick(anyway)
+        if not weight or (has_work is not None and not has_work()):
+            return False
+        self._weight = weight
+        meter.begin()
+        return True
 
     def steps(self, steps: Iterator[None]) -> Iterator[None]:
         """Yields as ``steps``, the steps of a commit, each of which is a run."""
@@ -107,13 +155,14 @@ class OperatorFigures:
         weight, meter, rest_s = self._weight, self._meter, 0.0
         if weight and meter is not None:
             self._weight = 0.0
-            rest_s, cost_s = meter.end()
-            spent_s = max(0.0, spent_s - cost_s)
-            self._runs.measured(weight, cost_s, _often(kind))
+            ended = meter.end()
+            rest_s, spent_s = ended.in_no_node_s, max(0.0, spent_s - ended.longer_s)
+            self._runs.measured(weight, ended.cost_s)
         if idle:
             return spent_s
-        if kind == RECORDS and spent_s >= _LONG_S:
-            kind = LONG
+        if kind == RECORDS:
+            kind = LONG if spent_s >= _LONG_S else RECORDS
+            self._after_slow = kind == LONG and spent_s >= records * _SLOW_S
         totals = self._kinds[kind]
         totals.runs += 1
         totals.seconds += spent_s
@@ -127,6 +176,7 @@ class OperatorFigures:
     @staticmethod
     def _add(totals: _Kind, meter: OperatorMeter, weight: float, spent_s: float, records: int) -> None:
         totals.measured_runs += 1
+        totals.wanted -= 1
         totals.stood_for_s += weight * spent_s
         totals.stood_for_records += weight * records
         calls, self_s = totals.calls, totals.self_s
@@ -147,69 +197,68 @@ class OperatorFigures:
     # ---- on request ----
 
     def measured(self, now_s: float) -> Measured:
-        """Returns the figures of the last half minute, at most a second old. They are absent as long as too few runs
-        were measured."""
+        """Returns the figures of the last half minute, at most a second old. They lack the time of runs about which too
+        little is known, and are absent if that is more than half of the task's time."""
         if now_s - self._looked_s >= _LOOK_EACH_S:
             self._looked_s = now_s
             self._measured = self._look(now_s)
         return self._measured
 
     def _look(self, now_s: float) -> Measured:
-        samples = self._samples
-        if not samples or now_s - samples[-1][0] >= _SAMPLE_EACH_S:
-            samples.append((now_s, [kind.copy() for kind in self._kinds], dict(self._decoded_s)))
-            while len(samples) > 2 and now_s - samples[1][0] >= WINDOW_S:
-                samples.popleft()
-        begun_s, before, decoded_before = samples[0]
+        begun_s, before, decoded_before = self._sampled(now_s)
+        for now, then in zip(self._kinds, before, strict=True):
+            now.wanted = _LEAST_RUNS - (now.measured_runs - then.measured_runs)
         elapsed_s = now_s - begun_s
         if elapsed_s <= 0 or self._meter is None or not self._meter.connected:
             return {}
-        nodes = dict.fromkeys(self._meter.nodes, 0.0)
-        busy_s, calls = dict(nodes), dict(nodes)
-        spent_s = sum(now.seconds - then.seconds for now, then in zip(self._kinds, before, strict=True))
-        unknown: list[_Kind] = []
-        for number, (now, then) in enumerate(zip(self._kinds, before, strict=True)):
-            grown = _grown(now, then)
-            if grown is None:
-                # Commits and punctuators meet the same operators each time: the others' figures are known all the same.
-                told = number in (PUNCTUATORS, COMMIT) and now.measured_runs >= _LEAST_RUNS
-                if not told and now.seconds - then.seconds > _NEGLIGIBLE * spent_s:
-                    return {}
-                unknown.append(now)
-                continue
-            for node in nodes:
-                busy_s[node] += grown.self_s.get(node, 0.0)
-                calls[node] += grown.calls.get(node, 0.0)
+        grown = [now.since(then) for now, then in zip(self._kinds, before, strict=True)]
+        known = [each.estimated() for each in grown]
+        if known[LONG] is None:
+            known[LONG] = _as_usual(grown[LONG], grown[RECORDS], known[RECORDS])
+        seen = [each for each in known if each is not None]
+        unseen = [now for now, each in zip(self._kinds, known, strict=True) if each is None]
+        spent_s = sum(each.seconds for each in grown)
+        unknown_s = spent_s - sum(each.seconds for each in seen)
+        # Commits and punctuators meet the same operators each time: the others' figures are known all the same.
+        apart_s = sum(
+            grown[kind].seconds
+            for kind in (PUNCTUATORS, COMMIT)
+            if known[kind] is None and self._kinds[kind].measured_runs >= _LEAST_RUNS
+        )
+        if unknown_s - apart_s > _MOST_UNKNOWN * spent_s:
+            return {}
+        nodes = self._meter.nodes
+        busy_s = {node: sum(each.self_s.get(node, 0.0) for each in seen) for node in nodes}
+        calls = {node: sum(each.calls.get(node, 0.0) for each in seen) for node in nodes}
         for node, decoded_s in self._decoded_s.items():
             busy_s[node] = busy_s.get(node, 0.0) + decoded_s - decoded_before.get(node, 0.0)
-        for node in [node for node in nodes if unknown and _may_lack(node, calls[node], unknown)]:
+        for node in [node for node in nodes if unknown_s > 0 and _may_lack(node, calls[node], unseen)]:
             del busy_s[node], calls[node]
         measured: Measured = {(NODE, "busy-ratio", node): min(1.0, spent / elapsed_s) for node, spent in busy_s.items()}
         measured |= {(NODE, "records-rate", node): each / elapsed_s for node, each in calls.items()}
         return measured
 
+    def _sampled(self, now_s: float) -> tuple[float, list[_Kind], dict[str, float]]:
+        """Returns the totals half a minute ago, or the first, with their time."""
+        samples = self._samples
+        if not samples or now_s - samples[-1][0] >= _SAMPLE_EACH_S:
+            samples.append((now_s, [kind.copy() for kind in self._kinds], dict(self._decoded_s)))
+            while len(samples) > 2 and now_s - samples[1][0] >= WINDOW_S:
+                samples.popleft()
+        return samples[0]
 
-def _often(kind: int) -> float:
-    return 1.0 if kind in (RECORDS, LONG) else _OFTEN
 
-
-def _may_lack(node: str, calls: float, unknown: list[_Kind]) -> bool:
-    """Returns True if records may have entered ``node`` in runs of kinds that too little is known of."""
-    return not calls or any(node in kind.calls for kind in unknown)
-
-
-def _grown(now: _Kind, then: _Kind) -> _Kind | None:
-    """Returns the estimates for all runs between two looks; None if too few of them were measured."""
-    runs, measured = now.runs - then.runs, now.measured_runs - then.measured_runs
-    if not runs:
-        return _Kind()
-    if measured < min(runs, _LEAST_RUNS):
+def _as_usual(long: _Kind, usual: _Kind, known: _Kind | None) -> _Kind | None:
+    """Returns the estimates for long runs as if their records had taken the usual time: of the rest of their time
+    nothing is known. None if nothing is known of usual runs either."""
+    if known is None or not usual.records:
         return None
-    seconds, stood_for_s = now.seconds - then.seconds, now.stood_for_s - then.stood_for_s
-    records, stood_for = now.records - then.records, now.stood_for_records - then.stood_for_records
-    time_scale = seconds / stood_for_s if stood_for_s > 0 else 1.0
-    calls_scale = records / stood_for if stood_for > 0 else time_scale
-    return _Kind(
-        calls={node: calls_scale * (each - then.calls.get(node, 0.0)) for node, each in now.calls.items()},
-        self_s={node: time_scale * (each - then.self_s.get(node, 0.0)) for node, each in now.self_s.items()},
-    )
+    scale = long.records / usual.records
+    if usual.seconds > 0:
+        scale = min(scale, long.seconds / usual.seconds)
+    return known.scaled(scale, scale)
+
+
+def _may_lack(node: str, calls: float, unseen: list[_Kind]) -> bool:
+    """Returns True if records may have entered ``node`` in runs of ``unseen`` kinds, or of long ones."""
+    return not calls or any(node in kind.calls for kind in unseen)

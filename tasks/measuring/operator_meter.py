@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.tasks.measuring.edge_slots import slots_of
 
@@ -41,6 +41,15 @@ class NodeTime:
     def __init__(self) -> None:
         self.calls = 0
         self.self_s = 0.0
+
+
+class RunEnd(NamedTuple):
+    """Seconds of a measured run in no node, those by which measuring has made it longer until its end, and all those
+    that measuring has cost."""
+
+    in_no_node_s: float
+    longer_s: float
+    cost_s: float
 
 
 class OperatorMeter:
@@ -120,15 +129,15 @@ class OperatorMeter:
         self._begun_s = self._now_s()
         self._swapping_s += self._begun_s
 
-    def end(self) -> tuple[float, float]:
-        """End the measured run, also after an error. Returns the seconds of it that were in no node, and those that
-        measuring it has cost."""
+    def end(self) -> RunEnd:
+        """End the measured run, also after an error."""
         ended_s, self.running = self._now_s(), False
         timings = self._more + sum([figures.calls for figures in self.nodes.values()])
         for put, _, plain in self._swaps:
             put(plain)
-        cost_s = self._swapping_s + self._overhead.total_s * timings + self._now_s() - ended_s
-        return max(0.0, ended_s - self._begun_s - self._inner_s), cost_s
+        longer_s = self._swapping_s + self._overhead.total_s * timings
+        in_no_node_s = max(0.0, ended_s - self._begun_s - self._inner_s)
+        return RunEnd(in_no_node_s, longer_s, longer_s + self._now_s() - ended_s)
 
     def _timed(self, node: str, edge: Edge) -> Edge:
         now_s, inside_s, around_s = self._now_s, self._overhead.inside_s, self._overhead.around_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from penstock.actors.flame import Flame, FlameRefused
 from penstock.actors.process import flames
-from penstock.actors.process.flames import OTHER, Flames, Stacks, by_py_spy, folded, parsed
+from penstock.actors.process.flames import OTHER, Flames, Stacks, by_py_spy, find_py_spy, folded, parsed
 
 
 def frame_of(depth: int) -> FrameType:
@@ -91,12 +92,55 @@ def program(folder: Path, script: str) -> str:
 
 
 def test_py_spys_folded_lines_become_stacks(tmp_path: Path) -> None:
-    lines = "py-spy> Sampling process\\nThread 1 (MainThread);run (a.py:3);f (b.py:4) 12\\nthread (2);g (c.py:5) 3\\n"
-    taken = by_py_spy(program(tmp_path, f"printf '{lines}'"), 1.0)
-    assert taken.stacks == (
-        (("Thread 1 (MainThread)", "run (a.py:3)", "f (b.py:4)"), 12), (("thread (2)", "g (c.py:5)"), 3),
-    )  # fmt: skip
+    own = threading.get_native_id()
+    (tmp_path / "lines").write_text(
+        "py-spy> Sampling process\n"
+        "thread (11): stream;run (a.py:3);f (b.py:4) 12\n"
+        f"thread ({own}): MainThread;take (c.py:5) 9\n"
+        "thread (0x2);g (c.py:5) 3\n"
+    )
+    taken = by_py_spy(program(tmp_path, f"cat {tmp_path}/lines"), 1.0)
+    assert taken.stacks == ((("stream", "run (a.py:3)", "f (b.py:4)"), 12), (("thread (0x2)", "g (c.py:5)"), 3))
     assert (taken.samples, taken.sampler, taken.note) == (15, "py-spy", None)
+
+
+def test_py_spy_sees_threads_by_name_asleep_or_not() -> None:
+    installed = find_py_spy()
+    if installed is None:
+        pytest.skip("py-spy is not installed")
+    ended = threading.Event()
+    threads = [threading.Thread(target=ended.wait, name="asleep"), threading.Thread(target=_spin_until, args=(ended,))]
+    for thread in threads:
+        thread.start()
+    try:
+        taken = by_py_spy(installed, 1.0)
+    except ValueError as refused:
+        pytest.skip(f"py-spy may not look here: {refused}")
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(30)
+    seen = {stack[0]: stack for stack, _ in taken.stacks}
+    assert "wait (threading.py:" in " ".join(seen["asleep"])
+    assert any("_spin_until (" in frame for frame in seen[threads[1].name])
+    assert threading.current_thread().name not in seen
+
+
+def _spin_until(ended: threading.Event) -> None:
+    while not ended.is_set():
+        pass
+
+
+def test_a_process_that_gives_the_interpreter_late_is_not_looked_at_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, looked = [100.0], []
+
+    def sleep(seconds: float) -> None:
+        looked.append(seconds)
+        now_s[0] += 0.1
+
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    Flames(looks=dict, py_spy=lambda: None, sleep=sleep).take(1.05)
+    assert len(looked) == 11
 
 
 @pytest.mark.parametrize("script", ["echo 'Permission Denied: maybe as root' >&2; exit 1", "exit 3"])

@@ -155,10 +155,10 @@ def test_the_overhead_is_taken_off() -> None:
     timed = meter._timed("parent", parent)
     meter.begin()
     timed("k", "v", 1)
-    rest_s, cost_s = meter.end()
+    ended = meter.end()
     assert meter.nodes["child"].self_s == 1.0 - 0.25
     assert meter.nodes["parent"].self_s == 2.0 - 0.25 - 0.5
-    assert (rest_s, cost_s) == (0.0, 2 * 0.75)
+    assert ended == (0.0, 2 * 0.75, 2 * 0.75)
 
 
 def test_the_calibration_by_a_clock_that_stands_still_is_nothing() -> None:
