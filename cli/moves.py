@@ -26,9 +26,9 @@ def move_task(
     task: Annotated[str, typer.Argument(metavar="TASK", help="The task's id, such as 1_3")],
     actor: _Actor,
 ) -> None:
-    """Move a task to another stream actor, when its stores have caught up there.
+    """Move a task to another stream actor.
 
-    It stays there until a stream actor comes or goes.
+    A task with stores moves when these have caught up there. It stays there until a stream actor comes or goes.
     """
     try:
         task_id = TaskId.parse(task)

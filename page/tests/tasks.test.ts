@@ -33,6 +33,23 @@ describe("the order of tasks", () => {
     expect(chosen(ROWS, "", "behind")).toEqual(["0_2", "0_1", "0_0", "0_3"]);
   });
 
+  it("has the task first that needs longest for its restore, and the larger lag of two that are equally behind", () => {
+    const restoring = (seconds_left: number | null): Task => ({
+      ...RUNNING,
+      state: "restoring",
+      behind_s: null,
+      restore: { restored: 1, remaining: 9, records_per_s: null, seconds_left },
+    });
+    const rows: [string, Task][] = [
+      ["0_0", { ...RUNNING, behind_s: 41, lag: 7 }],
+      ["0_1", { ...RUNNING, behind_s: 41, lag: 9 }],
+      ["0_2", restoring(3)],
+      ["0_3", restoring(60)],
+      ["0_4", { ...RUNNING, behind_s: null, state: "silent" }],
+    ];
+    expect(chosen(rows, "", "behind")).toEqual(["0_4", "0_3", "0_2", "0_1", "0_0"]);
+  });
+
   it("is by rate or by actor if wanted", () => {
     expect(chosen(ROWS, "", "rate")[0]).toBe("0_3");
     expect(chosen(ROWS, "", "actor")).toEqual(["0_2", "0_0", "0_3", "0_1"]);

@@ -11,7 +11,7 @@ export class Section<Row> {
     return this.order;
   }
 
-  /** Returns a row; undefined if there is no such row. Who reads it also learns when the row comes or goes. */
+  /** Returns a row; undefined if there is no such row. A component that reads it is drawn again when the row comes or goes, too. */
   value(id: string): Row | undefined {
     void this.order.value;
     return this.rows.get(id)?.value;

@@ -1,9 +1,10 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { Problem } from "../common/dialog";
 import { visible } from "../common/text";
 import { parsed } from "../common/values";
 import { RecordTable } from "../records/peek";
+import { useRequests } from "../server/requests";
 import type { components } from "../server/schema";
 import type { Session } from "../shell/session";
 import { hasAddress } from "./queries";
@@ -16,28 +17,19 @@ export function KeyLife({ session, store }: { session: Session; store: string })
   const key = useSignal("");
   const from = useSignal<From>("life");
   const found = useSignal<KeyRecords | null>(null);
-  const problem = useSignal<unknown>(null);
-  const busy = useSignal(false);
-  const open = useRef<AbortController | null>(null);
+  const { busy, problem, send } = useRequests();
   const asked = useRef("");
-  useEffect(() => () => open.current?.abort(), []);
 
-  async function ask(cursor: string | null) {
-    open.current?.abort();
-    const mine = new AbortController();
-    open.current = mine;
-    busy.value = true;
-    problem.value = null;
+  function ask(cursor: string | null) {
     const before = cursor === null ? [] : (found.peek()?.records ?? []);
-    try {
-      const path = cursor === null ? asked.current : `${asked.current}?cursor=${encodeURIComponent(cursor)}`;
-      const next = parsed(await session.client.text(path, mine.signal)) as KeyRecords;
-      found.value = { ...next, records: [...before, ...next.records] };
-    } catch (error) {
-      if (!mine.signal.aborted) problem.value = error;
-    } finally {
-      if (open.current === mine) busy.value = false;
-    }
+    const path = cursor === null ? asked.current : `${asked.current}?cursor=${encodeURIComponent(cursor)}`;
+    void send(
+      (signal) => session.client.text(path, signal),
+      (text) => {
+        const next = parsed(text) as KeyRecords;
+        found.value = { ...next, records: [...before, ...next.records] };
+      },
+    );
   }
 
   return (
@@ -51,7 +43,7 @@ export function KeyLife({ session, store }: { session: Session; store: string })
           found.value = null;
           const [name, of] = [encodeURIComponent(store), encodeURIComponent(key.value.toWellFormed())];
           asked.current = `${session.path.peek()}stores/${name}/${from.value}/${of}`;
-          void ask(null);
+          ask(null);
         }}
       >
         <label>

@@ -1,8 +1,9 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { Problem } from "../common/dialog";
 import { Foreign } from "../common/text";
 import { parsed } from "../common/values";
+import { useRequests } from "../server/requests";
 import type { Session } from "../shell/session";
 import { addressOf, type Field, hasAddress, labelOf, NO_QUESTION, type Question, queriesOf } from "./queries";
 import { Rows, type StoredRow } from "./rows";
@@ -126,36 +127,25 @@ function QuestionField(properties: { field: Field; label: string; asked: Questio
 function useStoreAnswer(session: Session) {
   const rows = useSignal<StoredRow[] | null>(null);
   const cursor = useSignal<string | null>(null);
-  const problem = useSignal<unknown>(null);
-  const busy = useSignal(false);
-  const open = useRef<AbortController | null>(null);
+  const { busy, problem, ...requests } = useRequests();
   const address = useRef<(cursor: string | null) => string>(() => "");
-  useEffect(() => () => open.current?.abort(), []);
 
-  async function load(paged: boolean, from: string | null): Promise<void> {
-    open.current?.abort();
-    const mine = new AbortController();
-    open.current = mine;
-    busy.value = true;
-    problem.value = null;
-    try {
-      const found = parsed(await session.client.text(address.current(from), mine.signal));
-      const page: Page = paged ? (found as Page) : { entries: [found as StoredRow], cursor: null };
-      rows.value = [...(from === null ? [] : (rows.peek() ?? [])), ...page.entries];
-      cursor.value = page.cursor;
-    } catch (error) {
-      if (!mine.signal.aborted) problem.value = error;
-    } finally {
-      if (open.current === mine) busy.value = false;
-    }
+  function load(paged: boolean, from: string | null): void {
+    void requests.send(
+      (signal) => session.client.text(address.current(from), signal),
+      (text) => {
+        const found = parsed(text);
+        const page: Page = paged ? (found as Page) : { entries: [found as StoredRow], cursor: null };
+        rows.value = [...(from === null ? [] : (rows.peek() ?? [])), ...page.entries];
+        cursor.value = page.cursor;
+      },
+    );
   }
 
   function clear(): void {
-    open.current?.abort();
+    requests.clear();
     rows.value = null;
     cursor.value = null;
-    problem.value = null;
-    busy.value = false;
   }
 
   return {
@@ -167,8 +157,8 @@ function useStoreAnswer(session: Session) {
     ask: (of: (cursor: string | null) => string, paged: boolean) => {
       clear();
       address.current = of;
-      void load(paged, null);
+      load(paged, null);
     },
-    next: () => void load(true, cursor.peek()),
+    next: () => load(true, cursor.peek()),
   };
 }

@@ -1,8 +1,8 @@
-import { useSignal, useSignalEffect } from "@preact/signals";
 import { Problem } from "../common/dialog";
 import { bytes, count } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
+import { useProgramDocument } from "../server/requests";
 import type { components } from "../server/schema";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
@@ -25,26 +25,14 @@ const COLUMNS = [
 
 /** All stores, and queries of one of them. */
 export function Stores({ session, subject }: ViewProperties) {
-  const stores = useSignal<StoreEntry[] | null>(null);
-  const problem = useSignal<unknown>(null);
-  useSignalEffect(() => {
-    void session.program.value; // another program may have other stores
-    session.client.get<components["schemas"]["StoresBody"]>(`${session.path.peek()}stores`).then(
-      (found) => {
-        stores.value = found.stores;
-        problem.value = null;
-      },
-      (error) => {
-        problem.value = error;
-      },
-    );
-  });
-  const chosen = stores.value?.find(({ name }) => name === subject);
+  const { found, problem } = useProgramDocument<components["schemas"]["StoresBody"]>(session, "stores");
+  const stores = found.value?.stores;
+  const chosen = stores?.find(({ name }) => name === subject);
   return (
     <>
       {problem.value === null ? null : <Problem error={problem.value} />}
-      {stores.value === null ? null : <StoreTable session={session} stores={stores.value} subject={subject} />}
-      {subject !== null && stores.value !== null && chosen === undefined ? (
+      {stores === undefined ? null : <StoreTable session={session} stores={stores} subject={subject} />}
+      {subject !== null && stores !== undefined && chosen === undefined ? (
         <p class="quiet" role="status">
           The application has no store <Foreign text={visible(subject, 80)} />.
         </p>

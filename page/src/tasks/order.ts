@@ -15,7 +15,7 @@ export const SORTS: readonly [SortBy, string][] = [
 export function chosen(rows: readonly [string, Task][], text: string, by: SortBy): string[] {
   const wanted = text.trim().toLowerCase();
   const found = rows.filter(([id, task]) => matches(id, task, wanted));
-  if (by === "behind") found.sort(([, one], [, other]) => trouble(other) - trouble(one));
+  if (by === "behind") found.sort(([, one], [, other]) => bySlowness(one, other));
   if (by === "rate") found.sort(([, one], [, other]) => figure(other.records_per_s) - figure(one.records_per_s));
   if (by === "actor") found.sort(([, one], [, other]) => natural(one.actor_id ?? "", other.actor_id ?? ""));
   return found.map(([id]) => id);
@@ -25,9 +25,17 @@ function matches(id: string, task: Task, wanted: string): boolean {
   return [id, task.actor_id, task.node_id, task.state].some((text) => text?.toLowerCase().includes(wanted));
 }
 
-/** A task that does not process is worse than each one that does. */
-function trouble(task: Task): number {
-  return task.state === "running" ? figure(task.behind_s) : Number.MAX_VALUE;
+/** Compares tasks as `penstock top` does: first those without an answer, then those that restore by the time left, then
+ * the others by the time behind. */
+function slowness(task: Task): readonly [number, number, number] {
+  if (task.state === "waiting" || task.state === "silent") return [2, 0, 0];
+  if (task.state !== "running") return [1, task.restore?.seconds_left ?? 0, task.restore?.remaining ?? 0];
+  return [0, task.behind_s ?? 0, task.lag ?? 0];
+}
+
+function bySlowness(one: Task, other: Task): number {
+  const [mine, others] = [slowness(one), slowness(other)];
+  return others[0] - mine[0] || others[1] - mine[1] || others[2] - mine[2];
 }
 
 function figure(value: number | null): number {

@@ -1,0 +1,68 @@
+import { type ReadonlySignal, type Signal, useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { Client } from "./client";
+
+/** The requests of one component, of which one is open at a time. */
+interface Requests {
+  readonly busy: Signal<boolean>;
+  /** The error of the last request; null without one. */
+  readonly problem: Signal<unknown>;
+  /** Asks, and gives the answer to `take`. Ends a request that is still open. */
+  send: <Answer>(ask: (signal: AbortSignal) => Promise<Answer>, take: (answer: Answer) => void) => Promise<void>;
+  /** Ends a request that is still open, and forgets the problem. */
+  clear: () => void;
+}
+
+/** Returns the requests of a component. They end with it. */
+export function useRequests(): Requests {
+  const busy = useSignal(false);
+  const problem = useSignal<unknown>(null);
+  const open = useRef<AbortController | null>(null);
+  useEffect(() => () => open.current?.abort(), []);
+
+  async function send<Answer>(ask: (signal: AbortSignal) => Promise<Answer>, take: (answer: Answer) => void) {
+    clear();
+    const mine = new AbortController();
+    open.current = mine;
+    busy.value = true;
+    try {
+      const answer = await ask(mine.signal);
+      if (!mine.signal.aborted) take(answer);
+    } catch (error) {
+      if (!mine.signal.aborted) problem.value = error;
+    } finally {
+      if (open.current === mine) busy.value = false;
+    }
+  }
+
+  function clear() {
+    open.current?.abort();
+    busy.value = false;
+    problem.value = null;
+  }
+
+  return { busy, problem, send, clear };
+}
+
+interface OfApplication {
+  readonly client: Client;
+  readonly path: ReadonlySignal<string>;
+  readonly program: ReadonlySignal<string>;
+}
+
+/** Asks for a document that depends on the program, and again for another program. `path` is relative to the
+ * application; `found` is null before the first answer. */
+export function useProgramDocument<Body>({ client, path: base, program }: OfApplication, path: string) {
+  const found = useSignal<Body | null>(null);
+  const { problem, send } = useRequests();
+  useSignalEffect(() => {
+    if (program.value === "") return;
+    void send(
+      (signal) => client.get<Body>(`${base.peek()}${path}`, signal),
+      (answer) => {
+        found.value = answer;
+      },
+    );
+  });
+  return { found, problem };
+}
