@@ -8,9 +8,9 @@ from penstock.actors.status import ActorStatus
 from penstock.cluster import events
 from penstock.cluster.application_history import ApplicationHistory, EventKind, EventLevel, HistoryEvent
 from penstock.cluster.findings import findings
-from penstock.cluster.history.chronicle import Chronicle, Machine
 from penstock.cluster.history.event_list import EventList
 from penstock.cluster.history.first_seen import FirstSeen, Since
+from penstock.cluster.history.machine_events import Machine, MachineEvents
 from penstock.cluster.history.restores import Restores
 from penstock.cluster.history.samples import Samples
 from penstock.cluster.history.sampling import Sampling
@@ -29,13 +29,13 @@ class History:
         self._samples, self._sampling, self._events = Samples(), Sampling(), EventList()
         self._first_seen = FirstSeen(self._began_ms, restarted)
         self._last_lines: dict[tuple[str, int], int] = {}  # by actor and process id
-        self._chronicle, self._restores = Chronicle(machine, self._tell), Restores(self._tell)
+        self._machine_events, self._restores = MachineEvents(machine, self._add), Restores(self._add)
         if restarted:
-            self._tell(EventKind.STATE, "the coordinator was restarted: the history begins here", EventLevel.WARNING)
+            self._add(EventKind.STATE, "the coordinator was restarted: the history begins here", EventLevel.WARNING)
 
     def decided(self, event: events.Event, instructions: Iterable[events.Instruction]) -> None:
         """Take an event of the state machine, and its instructions."""
-        self._chronicle.decided(event, instructions)
+        self._machine_events.decided(event, instructions)
 
     def reported(self, status: ActorStatus) -> None:
         """Take the status of an actor, with lines of its log. Each line counts once, although it may come again."""
@@ -80,7 +80,7 @@ class History:
             self._events.between(from_ms, to_ms),
         )
 
-    def _tell(
+    def _add(
         self,
         kind: EventKind,
         sentence: str,

@@ -1,4 +1,4 @@
-"""Tells which tasks begin to restore, and when they have, by the statuses of their actors."""
+"""Makes events of the history out of the restores that the statuses of actors report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from penstock.actors.status import ActorStatus, TaskState
 from penstock.cluster.application_history import EventKind
-from penstock.cluster.history.chronicle import Told, named
+from penstock.cluster.history.machine_events import AddEvent, named
 from penstock.common.ids import TaskId
 from penstock.common.shown import counted, seconds_text
 
@@ -17,10 +17,10 @@ class _Restore(NamedTuple):
 
 
 class Restores:
-    """The restores under way. One that is over between two statuses is not told."""
+    """The restores under way. One that begins and ends between two statuses is no event."""
 
-    def __init__(self, told: Told) -> None:
-        self._tell = told
+    def __init__(self, add: AddEvent) -> None:
+        self._add = add
         self._under_way: dict[str, dict[TaskId, _Restore]] = {}
 
     def reported(self, status: ActorStatus, at_ms: int) -> None:
@@ -38,7 +38,7 @@ class Restores:
         if begun := sorted(now.keys() - before.keys()):
             only = begun[0] if len(begun) == 1 else None
             verb = "restores its stores" if only else "restore their stores"
-            self._tell(EventKind.RESTORE, f"{named(begun)} {verb} on {name}", actor=name, task=only)
+            self._add(EventKind.RESTORE, f"{named(begun)} {verb} on {name}", actor=name, task=only)
         running = {task.task_id: task for task in status.tasks if task.state is TaskState.RUNNING}
         if ended := sorted((before.keys() - now.keys()) & running.keys()):
             only = ended[0] if len(ended) == 1 else None
@@ -46,7 +46,7 @@ class Restores:
             lasted_s = max(at_ms - before[task].began_ms for task in ended) / 1000
             have = "has restored" if only else "have restored"
             took = f"{counted(records, 'record')} in {seconds_text(lasted_s)}"
-            self._tell(EventKind.RESTORE, f"{named(ended)} {have} {took} on {name}", actor=name, task=only)
+            self._add(EventKind.RESTORE, f"{named(ended)} {have} {took} on {name}", actor=name, task=only)
 
     def forget_all_but(self, actors: frozenset[str]) -> None:
         """Forget the actors that are gone."""

@@ -1,4 +1,4 @@
-"""The events of an application's last hour, told from those of the coordinator's state machine."""
+"""The events of an application's last hour, noted from those of the coordinator's state machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MINUTE_MS = 60_000
 STATELESS = TaskPlan((SubtopologyTasks(0, {"lines": 4}),))
 
 
-class Told(Cluster):
+class Noted(Cluster):
     """A coordinator over actors that carry out orders at once, and its history."""
 
     def __init__(self, plan: TaskPlan = STATELESS, restarted: bool = False) -> None:
@@ -70,76 +70,76 @@ class Told(Cluster):
         return [event.sentence for event in self.events if event.kind is kind]
 
 
-def test_a_start_is_told_with_its_states_and_no_task_has_moved() -> None:
-    told = Told()
-    told.on("a", "b")
-    assert told.of(EventKind.STATE) == [
+def test_a_start_is_noted_with_its_states_and_no_task_has_moved() -> None:
+    noted = Noted()
+    noted.on("a", "b")
+    assert noted.of(EventKind.STATE) == [
         "the application is REBALANCING, after CREATED",
         "the application is RUNNING, after REBALANCING",
     ]
-    assert told.of(EventKind.ACTOR) == ["stream/1 has started", "stream/2 has started"]
-    assert told.of(EventKind.GROUP) == ["the group gives 4 partitions to this Ray cluster: 4 tasks"]
-    assert told.of(EventKind.SCALE) == ["2 stream actors wanted, 0 before"]
-    assert not told.of(EventKind.MOVE)
+    assert noted.of(EventKind.ACTOR) == ["stream/1 has started", "stream/2 has started"]
+    assert noted.of(EventKind.GROUP) == ["the group gives 4 partitions to this Ray cluster: 4 tasks"]
+    assert noted.of(EventKind.SCALE) == ["2 stream actors wanted, 0 before"]
+    assert not noted.of(EventKind.MOVE)
 
 
 def test_a_restarted_coordinator_says_that_the_history_begins_again_and_what_it_has_found_has_not_moved() -> None:
-    told = Told(restarted=True)
-    told(ActorRecovered("stream/1", 5, frozenset(STATELESS.partitions), node="a"))
-    told(ClusterResized(1), GroupAssigned(STATELESS.reads))
-    assert told.events[0].sentence == "the coordinator was restarted: the history begins here"
-    assert told.of(EventKind.ACTOR) == ["the restarted coordinator has found stream/1 with 4 tasks"]
-    assert not told.of(EventKind.MOVE)
+    noted = Noted(restarted=True)
+    noted(ActorRecovered("stream/1", 5, frozenset(STATELESS.partitions), node="a"))
+    noted(ClusterResized(1), GroupAssigned(STATELESS.reads))
+    assert noted.events[0].sentence == "the coordinator was restarted: the history begins here"
+    assert noted.of(EventKind.ACTOR) == ["the restarted coordinator has found stream/1 with 4 tasks"]
+    assert not noted.of(EventKind.MOVE)
 
 
 def test_tasks_of_a_lost_actor_move_because_it_is_lost() -> None:
-    told = Told()
-    first, second = told.on("a", "b")
-    mine = sorted(told.tasks[first])
-    assert told.new(ActorLost(first)) == [
+    noted = Noted()
+    first, second = noted.on("a", "b")
+    mine = sorted(noted.tasks[first])
+    assert noted.new(ActorLost(first)) == [
         "stream/1 is lost",
         "the application is REBALANCING, after RUNNING",
     ]
-    (third,) = told.up("a")
-    assert told.of(EventKind.MOVE) == [f"tasks {mine[0]}, {mine[1]} move from {first} to {third}: {first} is lost"]
-    assert [event.level for event in told.events if event.actor_id == first][-1] is EventLevel.WARNING
-    assert second in told.tasks
+    (third,) = noted.up("a")
+    assert noted.of(EventKind.MOVE) == [f"tasks {mine[0]}, {mine[1]} move from {first} to {third}: {first} is lost"]
+    assert [event.level for event in noted.events if event.actor_id == first][-1] is EventLevel.WARNING
+    assert second in noted.tasks
 
 
 def test_a_move_for_balance_and_one_that_a_user_wants_have_their_reasons() -> None:
-    told = Told()
-    (first,) = told.on("a")
-    told(ClusterResized(2))
-    (second,) = told.up("b")
-    assert told.of(EventKind.MOVE) == [f"tasks 0_2, 0_3 move from {first} to {second}: to balance the load"]
-    assert told.new(MoveTaskRequested(TaskId(0, 0), second))[:2] == [
+    noted = Noted()
+    (first,) = noted.on("a")
+    noted(ClusterResized(2))
+    (second,) = noted.up("b")
+    assert noted.of(EventKind.MOVE) == [f"tasks 0_2, 0_3 move from {first} to {second}: to balance the load"]
+    assert noted.new(MoveTaskRequested(TaskId(0, 0), second))[:2] == [
         f"a user has asked to move task 0_0 to {second}",
         f"task 0_0 moves from {first} to {second}: a user has asked for it",
     ]
-    assert next(event for event in told.events if event.task_id is not None).task_id == TaskId(0, 0)
+    assert next(event for event in noted.events if event.task_id is not None).task_id == TaskId(0, 0)
 
 
-def test_a_refused_move_is_not_told() -> None:
-    told = Told()
-    (first,) = told.on("a")
-    assert told.new(MoveTaskRequested(TaskId(0, 0), first), MoveTaskRequested(TaskId(0, 0), "stream/9")) == []
+def test_a_refused_move_is_not_noted() -> None:
+    noted = Noted()
+    (first,) = noted.on("a")
+    assert noted.new(MoveTaskRequested(TaskId(0, 0), first), MoveTaskRequested(TaskId(0, 0), "stream/9")) == []
 
 
 def test_tasks_leave_a_drained_node_and_a_restarted_actor() -> None:
-    told = Told()
-    first, second = told.on("a", "b")
-    told(NodesDraining({"a": 600.0}))
-    assert told.of(EventKind.SCALE)[-1] == "1 node will be gone: the actors there leave"
-    told.up("c")
-    assert f"move from {first} to stream/3: its node will be gone" in told.of(EventKind.MOVE)[-1]
-    told(NodesDraining({}))
-    assert told.of(EventKind.SCALE)[-1] == "no node is drained any more"
-    told.new(RestartActorRequested(second))
-    assert told.of(EventKind.ACTOR)[-1] == f"a user has asked to restart {second}"
-    told.end_those_that_stop()
-    assert f"{second} has committed and ended" in told.of(EventKind.ACTOR)
-    told.up("b")
-    assert f"move from {second} to stream/4: {second} has ended" in told.of(EventKind.MOVE)[-1]
+    noted = Noted()
+    first, second = noted.on("a", "b")
+    noted(NodesDraining({"a": 600.0}))
+    assert noted.of(EventKind.SCALE)[-1] == "1 node will be gone: the actors there leave"
+    noted.up("c")
+    assert f"move from {first} to stream/3: its node will be gone" in noted.of(EventKind.MOVE)[-1]
+    noted(NodesDraining({}))
+    assert noted.of(EventKind.SCALE)[-1] == "no node is drained any more"
+    noted.new(RestartActorRequested(second))
+    assert noted.of(EventKind.ACTOR)[-1] == f"a user has asked to restart {second}"
+    noted.end_those_that_stop()
+    assert f"{second} has committed and ended" in noted.of(EventKind.ACTOR)
+    noted.up("b")
+    assert f"move from {second} to stream/4: {second} has ended" in noted.of(EventKind.MOVE)[-1]
 
 
 @pytest.mark.parametrize(
@@ -158,28 +158,28 @@ def test_tasks_leave_a_drained_node_and_a_restarted_actor() -> None:
     ],
 )
 def test_each_event_has_its_kind_and_level(event: Event, kind: EventKind, sentence: str, level: EventLevel) -> None:
-    told = Told()
-    told.on("a", "b")
-    before = len(told.events)
-    told(event)
-    found = told.events[before]
+    noted = Noted()
+    noted.on("a", "b")
+    before = len(noted.events)
+    noted(event)
+    found = noted.events[before]
     assert (found.kind, found.level) == (kind, level)
     assert found.sentence.startswith(sentence)
 
 
 def test_a_pause_ends_in_a_resume_and_an_outage_with_the_broker() -> None:
-    told = Told()
-    told.on("a")
-    assert told.new(TasksHeld(Hold.PAUSED), TasksHeld(None)) == ["paused", "resumed"]
-    assert told.new(TasksHeld(Hold.NO_BROKER), TasksHeld(None)) == ["no broker answers", "a broker answers again"]
+    noted = Noted()
+    noted.on("a")
+    assert noted.new(TasksHeld(Hold.PAUSED), TasksHeld(None)) == ["paused", "resumed"]
+    assert noted.new(TasksHeld(Hold.NO_BROKER), TasksHeld(None)) == ["no broker answers", "a broker answers again"]
 
 
-def test_the_error_that_ends_the_application_is_told() -> None:
-    told = Told()
-    told.on("a")
-    told(ApplicationFailed("no such topic"))
-    told.end_those_that_stop()
-    found = [event for event in told.events if event.level is EventLevel.ERROR]
+def test_the_error_that_ends_the_application_is_noted() -> None:
+    noted = Noted()
+    noted.on("a")
+    noted(ApplicationFailed("no such topic"))
+    noted.end_those_that_stop()
+    found = [event for event in noted.events if event.level is EventLevel.ERROR]
     assert [event.sentence for event in found] == [
         "the application is PENDING_ERROR, after RUNNING: no such topic",
         "the application is ERROR, after PENDING_ERROR: no such topic",
@@ -187,20 +187,20 @@ def test_the_error_that_ends_the_application_is_told() -> None:
 
 
 def test_an_actor_that_fails_and_is_replaced_names_itself_in_the_moves() -> None:
-    told = Told()
-    first, _ = told.on("a", "b")
-    told(ActorFailed(first, "boom", UncaughtExceptionResponse.REPLACE_ACTOR))
-    told.up("a")
-    assert told.of(EventKind.MOVE)[-1].endswith(f"{first} has failed")
+    noted = Noted()
+    first, _ = noted.on("a", "b")
+    noted(ActorFailed(first, "boom", UncaughtExceptionResponse.REPLACE_ACTOR))
+    noted.up("a")
+    assert noted.of(EventKind.MOVE)[-1].endswith(f"{first} has failed")
 
 
 def test_many_tasks_that_go_the_same_way_are_one_event() -> None:
     plan = TaskPlan((SubtopologyTasks(0, {"lines": 200}),))
-    told = Told(plan)
-    told.on("a")
-    told(ClusterResized(2))
-    told.up("b")
-    (sentence,) = told.of(EventKind.MOVE)
+    noted = Noted(plan)
+    noted.on("a")
+    noted(ClusterResized(2))
+    noted.up("b")
+    (sentence,) = noted.of(EventKind.MOVE)
     assert sentence.endswith("0_107, and 92 others move from stream/1 to stream/2: to balance the load")
 
 
@@ -215,26 +215,26 @@ def restoring(partition: int, restored: int) -> TaskStatus:
     return TaskStatus(TaskId(0, partition), TaskState.RESTORING, restore_total=restored, restore_remaining=9)
 
 
-def test_restores_are_told_with_their_records_and_duration() -> None:
-    told = Told()
-    told.history.reported(reported(restoring(0, 10), restoring(1, 0)))
-    told.now_ms += 2_000
+def test_restores_are_noted_with_their_records_and_duration() -> None:
+    noted = Noted()
+    noted.history.reported(reported(restoring(0, 10), restoring(1, 0)))
+    noted.now_ms += 2_000
     running = replace(restoring(0, 500), state=TaskState.RUNNING)
-    told.history.reported(reported(running, restoring(1, 70)))
-    told.now_ms += 60_000
-    told.history.reported(reported(running, replace(restoring(1, 12_000), state=TaskState.RUNNING)))
-    assert told.of(EventKind.RESTORE) == [
+    noted.history.reported(reported(running, restoring(1, 70)))
+    noted.now_ms += 60_000
+    noted.history.reported(reported(running, replace(restoring(1, 12_000), state=TaskState.RUNNING)))
+    assert noted.of(EventKind.RESTORE) == [
         "tasks 0_0, 0_1 restore their stores on stream/1",
         "task 0_0 has restored 500 records in 2.0 s on stream/1",
         "task 0_1 has restored 12,000 records in 62 s on stream/1",
     ]
 
 
-def test_a_restore_that_ends_with_its_task_elsewhere_is_not_told_as_done() -> None:
-    told = Told()
-    told.history.reported(reported(restoring(0, 10)))
-    told.history.reported(reported())
-    assert len(told.of(EventKind.RESTORE)) == 1
+def test_a_restore_that_ends_with_its_task_elsewhere_is_not_noted_as_done() -> None:
+    noted = Noted()
+    noted.history.reported(reported(restoring(0, 10)))
+    noted.history.reported(reported())
+    assert len(noted.of(EventKind.RESTORE)) == 1
 
 
 # ---- bounds ----
@@ -295,11 +295,11 @@ def with_lines(first: int, last: int, pid: int = 1) -> ActorStatus:
     return ActorStatus("stream/1", "a", pid, 1, (), log=lines)
 
 
-def test_each_line_of_an_actor_is_told_once_in_order_although_it_comes_with_some_statuses() -> None:
-    told = Told()
+def test_each_line_of_an_actor_is_noted_once_in_order_although_it_comes_with_some_statuses() -> None:
+    noted = Noted()
     for status in (with_lines(0, 2), with_lines(0, 2), with_lines(2, 3), ActorStatus("stream/1", "a", 1, 1, ())):
-        told.history.reported(status)
-    lines = [event for event in told.events if event.kind is EventKind.LOG]
+        noted.history.reported(status)
+    lines = [event for event in noted.events if event.kind is EventKind.LOG]
     assert [event.message for event in lines] == ["line 0", "line 1", "line 2", "line 3"]
     assert [event.level for event in lines[:2]] == [EventLevel.ERROR, EventLevel.WARNING]
     assert [event.task_id for event in lines[:2]] == [None, TaskId(0, 1)]
@@ -307,8 +307,8 @@ def test_each_line_of_an_actor_is_told_once_in_order_although_it_comes_with_some
 
 
 def test_another_process_of_the_same_name_begins_to_count_again() -> None:
-    told = Told()
-    told.history.reported(with_lines(0, 1))
-    told.now_ms += 10 * MINUTE_MS
-    told.history.reported(with_lines(0, 0, pid=2))
-    assert [event.times for event in told.events if event.kind is EventKind.LOG] == [2, 1]
+    noted = Noted()
+    noted.history.reported(with_lines(0, 1))
+    noted.now_ms += 10 * MINUTE_MS
+    noted.history.reported(with_lines(0, 0, pid=2))
+    assert [event.times for event in noted.events if event.kind is EventKind.LOG] == [2, 1]

@@ -1,4 +1,4 @@
-"""Tells the events of the coordinator's state machine as sentences."""
+"""Makes events of the history, which are sentences, out of those of the coordinator's state machine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MOST_GONE = 200
 _MAY_CHANGE_WANTED = (events.ActorsWanted, events.ClusterResized, events.GroupAssigned, events.TasksPlanned)
 
 
-class Told(Protocol):
-    """Takes an event of the history."""
+class AddEvent(Protocol):
+    """Adds an event to the history."""
 
     def __call__(
         self,
@@ -30,7 +30,7 @@ class Told(Protocol):
         actor: str | None = None,
         task: TaskId | None = None,
     ) -> None:
-        """Take it, as of now."""
+        """Add it, as of now."""
 
 
 class Machine(Protocol):
@@ -55,12 +55,13 @@ class Machine(Protocol):
         """True if a user has asked for the task on this actor."""
 
 
-class Chronicle:
-    """Hears every event of the machine with its instructions. ``told`` takes what is worth telling."""
+class MachineEvents:
+    """Takes every event of the machine with its instructions. ``add`` adds those to the history that users care
+    about."""
 
-    def __init__(self, machine: Machine, told: Told) -> None:
+    def __init__(self, machine: Machine, add: AddEvent) -> None:
         self._machine = machine
-        self._tell = told
+        self._add = add
         self._where: dict[TaskId, str] = {}
         self._gone: dict[str, str] = {}  # why actors are gone, of late
         self._gone_order: deque[str] = deque()
@@ -68,7 +69,7 @@ class Chronicle:
         self._wanted = machine.wanted
         self._held: Hold | None = None
         self._draining: frozenset[str] = frozenset()
-        self._tellers: dict[type, Callable[[Any], None]] = {
+        self._handlers: dict[type, Callable[[Any], None]] = {
             events.GroupAssigned: self._group_assigned,
             events.GroupRebalances: self._group_rebalances,
             events.NodesDraining: self._nodes_draining,
@@ -87,83 +88,84 @@ class Chronicle:
 
     def decided(self, event: events.Event, instructions: Iterable[events.Instruction]) -> None:
         """Take an event, and the instructions that the machine has given for it."""
-        if (teller := self._tellers.get(type(event))) is not None:
-            teller(event)
+        if (handler := self._handlers.get(type(event))) is not None:
+            handler(event)
         if isinstance(event, _MAY_CHANGE_WANTED):
-            self._tell_wanted()
+            self._add_wanted()
         assigned = False
         for instruction in instructions:
             match instruction:
                 case events.SetState(state, error):
                     self._enter(state, error)
                 case events.SetRollout(rollout):
-                    self._tell(EventKind.ROLLOUT, _rollout_sentence(rollout))
+                    self._add(EventKind.ROLLOUT, _rollout_sentence(rollout))
                 case events.AssignTasks():
                     assigned = True
         if assigned:
-            self._tell_moves()
+            self._add_moves()
 
     # ---- events ----
 
     def _group_assigned(self, event: events.GroupAssigned) -> None:
         if event.partitions is None:
             lost = "the session in the group is lost: no task runs until there is another"
-            self._tell(EventKind.GROUP, lost, _WARNING)
+            self._add(EventKind.GROUP, lost, _WARNING)
         else:
             given = f"the group gives {counted(len(event.partitions), 'partition')} to this Ray cluster"
-            self._tell(EventKind.GROUP, f"{given}: {counted(len(self._machine.tasks), 'task')}")
+            self._add(EventKind.GROUP, f"{given}: {counted(len(self._machine.tasks), 'task')}")
 
     def _group_rebalances(self, _: events.GroupRebalances) -> None:
-        self._tell(EventKind.GROUP, "the group rebalances: all tasks commit, and wait for its assignment")
+        self._add(EventKind.GROUP, "the group rebalances: all tasks commit, and wait for its assignment")
 
-    def _tell_wanted(self) -> None:
-        """Tell how many actors there should be, except that none are without tasks."""
+    def _add_wanted(self) -> None:
+        """Add a change of the number of actors that there should be. While there are no tasks, it is 0, which is left
+        out."""
         wanted, before = self._machine.wanted, self._wanted
         if wanted not in (0, before):
             self._wanted = wanted
-            self._tell(EventKind.SCALE, f"{counted(wanted, 'stream actor')} wanted, {before} before")
+            self._add(EventKind.SCALE, f"{counted(wanted, 'stream actor')} wanted, {before} before")
 
     def _nodes_draining(self, event: events.NodesDraining) -> None:
         nodes = frozenset(event.seconds_left)
         if nodes != self._draining:
             self._draining = nodes
             now = f"{counted(len(nodes), 'node')} will be gone: the actors there leave"
-            self._tell(EventKind.SCALE, now if nodes else "no node is drained any more")
+            self._add(EventKind.SCALE, now if nodes else "no node is drained any more")
 
     def _tasks_planned(self, event: events.TasksPlanned) -> None:
         tasks = counted(len(event.plan.partitions), "task")
-        self._tell(EventKind.GROUP, f"the source topics have changed: there are {tasks} now")
+        self._add(EventKind.GROUP, f"the source topics have changed: there are {tasks} now")
 
     def _actor_recovered(self, event: events.ActorRecovered) -> None:
         # Where the tasks of an actor are when the history begins is no move.
         self._where.update(dict.fromkeys(event.tasks, event.actor_id))
         holds = f"the restarted coordinator has found {event.actor_id} with {counted(len(event.tasks), 'task')}"
-        self._tell(EventKind.ACTOR, holds, actor=event.actor_id)
+        self._add(EventKind.ACTOR, holds, actor=event.actor_id)
 
     def _actor_up(self, event: events.ActorUp) -> None:
         self._gone.pop(event.actor_id, None)
-        self._tell(EventKind.ACTOR, f"{event.actor_id} has started", actor=event.actor_id)
+        self._add(EventKind.ACTOR, f"{event.actor_id} has started", actor=event.actor_id)
 
     def _actor_silent(self, event: events.ActorSilent) -> None:
         name = event.actor_id
         sentence = f"{name} gives no sign of life" if event.silent else f"{name} answers again"
-        self._tell(EventKind.ACTOR, sentence, _WARNING if event.silent else _INFO, name)
+        self._add(EventKind.ACTOR, sentence, _WARNING if event.silent else _INFO, name)
 
     def _actor_stopped(self, event: events.ActorStopped) -> None:
         self._ended(event.actor_id, "has ended")
-        self._tell(EventKind.ACTOR, f"{event.actor_id} has committed and ended", actor=event.actor_id)
+        self._add(EventKind.ACTOR, f"{event.actor_id} has committed and ended", actor=event.actor_id)
 
     def _actor_lost(self, event: events.ActorLost) -> None:
         self._ended(event.actor_id, "is lost")
-        self._tell(EventKind.ACTOR, f"{event.actor_id} is lost", _WARNING, event.actor_id)
+        self._add(EventKind.ACTOR, f"{event.actor_id} is lost", _WARNING, event.actor_id)
 
     def _actor_failed(self, event: events.ActorFailed) -> None:
         self._ended(event.actor_id, "has failed")
         cause = event.error.partition("\n")[0]
-        self._tell(EventKind.ACTOR, f"{event.actor_id} has failed: {cause}", _ERROR, event.actor_id)
+        self._add(EventKind.ACTOR, f"{event.actor_id} has failed: {cause}", _ERROR, event.actor_id)
 
     def _stop_requested(self, _: events.StopRequested) -> None:
-        self._tell(EventKind.STATE, "a user has asked for the end of the application")
+        self._add(EventKind.STATE, "a user has asked for the end of the application")
 
     def _tasks_held(self, event: events.TasksHeld) -> None:
         before, self._held = self._held, event.by
@@ -173,15 +175,15 @@ class Chronicle:
         ):
             if hold in (before, event.by):
                 begun = event.by is hold
-                self._tell(kind, begins if begun else ends, _WARNING if begun and hold is Hold.NO_BROKER else _INFO)
+                self._add(kind, begins if begun else ends, _WARNING if begun and hold is Hold.NO_BROKER else _INFO)
 
     def _move_requested(self, event: events.MoveTaskRequested) -> None:
         if self._machine.is_wished(event.task, event.to):
             sentence = f"a user has asked to move task {event.task} to {event.to}"
-            self._tell(EventKind.MOVE, sentence, actor=event.to, task=event.task)
+            self._add(EventKind.MOVE, sentence, actor=event.to, task=event.task)
 
     def _restart_requested(self, event: events.RestartActorRequested) -> None:
-        self._tell(EventKind.ACTOR, f"a user has asked to restart {event.actor_id}", actor=event.actor_id)
+        self._add(EventKind.ACTOR, f"a user has asked to restart {event.actor_id}", actor=event.actor_id)
 
     def _ended(self, name: str, why: str) -> None:
         if name not in self._gone:
@@ -196,13 +198,13 @@ class Chronicle:
         before, self._state = self._state, state
         failed = state in (ApplicationState.PENDING_ERROR, ApplicationState.ERROR)
         why = f": {error}" if failed and error else ""
-        self._tell(
+        self._add(
             EventKind.STATE, f"the application is {state.value}, after {before.value}{why}", _ERROR if failed else _INFO
         )
 
-    def _tell_moves(self) -> None:
-        """Tell which tasks have another actor, one event for all that go the same way. The first place of a task is no
-        move."""
+    def _add_moves(self) -> None:
+        """Add the moves of tasks to another actor, one event for all that go the same way. The first actor of a task is
+        no move."""
         found: dict[tuple[str, str, str], list[TaskId]] = {}
         for task, now in self._machine.placement.items():
             before = self._where.get(task)
@@ -213,7 +215,7 @@ class Chronicle:
         for (before, now, why), tasks in found.items():
             only = tasks[0] if len(tasks) == 1 else None
             verb = "moves" if only else "move"
-            self._tell(
+            self._add(
                 EventKind.MOVE, f"{named(tasks)} {verb} from {before} to {now}: {why}", actor=now, task=only
             )  # fmt: skip
 
