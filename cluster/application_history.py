@@ -33,7 +33,7 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The figures of all tasks at one moment, in columns: place *i* of each is that of task *i*."""
+    """The figures of all tasks at one moment, in columns: index *i* of each is that of task *i*."""
 
     at_ms: int
     totals: array[float]

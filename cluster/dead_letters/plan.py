@@ -151,19 +151,19 @@ class Plan:
 
     def lines(self) -> list[str]:
         """Returns the plan as lines for people."""
-        said = [f"{counted(self.matching, 'letter')} of {self.read:,} selected"]
-        said += [f"  {count:,} to topic {topic}" for topic, count in sorted((+self.written).items())]
+        found = [f"{counted(self.matching, 'letter')} of {self.read:,} selected"]
+        found += [f"  {count:,} to topic {topic}" for topic, count in sorted((+self.written).items())]
         if self.again:
-            said.append(f"  {self.again:,} of them are of records that were replayed before and have failed again")
+            found.append(f"  {self.again:,} of them are of records that were replayed before and have failed again")
         if self.moved:
-            said.append(f"  {self.moved:,} of them go to another partition than the one that they came from")
+            found.append(f"  {self.moved:,} of them go to another partition than the one that they came from")
         if self.elsewhere:
-            said.append(
+            found.append(
                 f"  {self.elsewhere:,} of them go to the partition that they came from, although Kafka's default "
                 "partitioner would choose another now: another partitioner wrote them, or the topic has more "
                 "partitions since. --by-key follows the default partitioner"
             )
-        return said + [f"  {count:,} not replayed: they {reason}" for reason, count in self.left.most_common()]
+        return found + [f"  {count:,} not replayed: they {reason}" for reason, count in self.left.most_common()]
 
     def body(self) -> dict[str, object]:
         """Returns the plan for JSON."""

@@ -39,8 +39,8 @@ _NO_SERDES = "the application does not read the topic that the record came from"
 
 @dataclass(frozen=True)
 class LetterSource:
-    """The way to the dead letters of an application. ``topic`` is None if it has no dead letter topic. ``reading``
-    fetches little ahead; ``writing`` is for replays."""
+    """The means to read and replay the dead letters of an application. ``topic`` is None if it has no dead letter
+    topic. ``reading`` fetches little ahead; ``writing`` is for replays."""
 
     topic: str | None
     reading: KafkaClients
@@ -65,7 +65,7 @@ class _Found(NamedTuple):
 
 
 def letter_source(spec: ApplicationSpec) -> LetterSource:
-    """Returns the way to the dead letters of the program."""
+    """Returns the means to read and replay the dead letters of the program."""
     config = spec.config
     clients = ConfluentClients.of(config)
     reading = reading_clients(config)

@@ -99,19 +99,19 @@ def merged(one: Sample, later: Sample) -> Sample:
         ],
     )  # fmt: skip
     before = dict(zip(one.tasks, range(len(one.tasks)), strict=True))
-    places = [before.get(task) for task in later.tasks]
-    rates = array("f", map(_mean, _at(one.records_per_s, places), later.records_per_s))
-    behind = array("f", map(_largest, _at(one.behind_s, places), later.behind_s))
-    busy = array("B", (_mean_busy(old, new) for old, new in zip(_busy_at(one, places), later.busy, strict=True)))
+    indexes = [before.get(task) for task in later.tasks]
+    rates = array("f", map(_mean, _at(one.records_per_s, indexes), later.records_per_s))
+    behind = array("f", map(_largest, _at(one.behind_s, indexes), later.behind_s))
+    busy = array("B", (_mean_busy(old, new) for old, new in zip(_busy_at(one, indexes), later.busy, strict=True)))
     return Sample(one.at_ms, totals, later.tasks, later.actors, rates, behind, busy, later.actor)
 
 
-def _at(column: array[float], places: Iterable[int | None]) -> Iterator[float]:
-    return (math.nan if place is None else column[place] for place in places)
+def _at(column: array[float], indexes: Iterable[int | None]) -> Iterator[float]:
+    return (math.nan if index is None else column[index] for index in indexes)
 
 
-def _busy_at(sample: Sample, places: Iterable[int | None]) -> Iterator[int]:
-    return (BUSY_UNKNOWN if place is None else sample.busy[place] for place in places)
+def _busy_at(sample: Sample, indexes: Iterable[int | None]) -> Iterator[int]:
+    return (BUSY_UNKNOWN if index is None else sample.busy[index] for index in indexes)
 
 
 def _known(*values: float) -> list[float]:

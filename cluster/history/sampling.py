@@ -108,7 +108,7 @@ def _sample(
     behind: Mapping[TaskId, float],
     placement: Mapping[TaskId, str],
 ) -> Sample:
-    index = {name: place for place, name in enumerate(actors)}
+    index = {name: at for at, name in enumerate(actors)}
     found = [rates.get(task, _NOT_KNOWN) for task in tasks]
     return Sample(
         at_ms,

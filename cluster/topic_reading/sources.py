@@ -1,5 +1,5 @@
-"""Tells the HTTP server the way to read a topic: clients, and the serdes of the topic. The program itself stays with
-the coordinator, as a reader need not have all of its code."""
+"""Finds the clients and the serdes by which the HTTP server reads a topic. The coordinator calls these functions: the
+program stays with it, as a reader need not have all of its code."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PickledSerdes:
 
 @dataclass(frozen=True)
 class TopicSource:
-    """The way to read one topic. ``serdes`` is None if the application has no such topic; ``uses`` has those that it
+    """The means to read one topic. ``serdes`` is None if the application has no such topic; ``uses`` has those that it
     has. ``keys``: the form of a store's keys in its changelog; None if they cannot be found, or for another topic."""
 
     clients: KafkaClients
@@ -83,7 +83,7 @@ def topic_uses(spec: ApplicationSpec) -> dict[str, str]:
 
 
 def topic_source(spec: ApplicationSpec, topic: str) -> TopicSource:
-    """Returns the way to read ``topic``."""
+    """Returns the means to read ``topic``."""
     topics = KnownTopics(spec.topology, spec.config)
     found = topics.find(topic)
     clients = reading_clients(spec.config)
@@ -92,5 +92,5 @@ def topic_source(spec: ApplicationSpec, topic: str) -> TopicSource:
 
 
 def changelog_source(spec: ApplicationSpec, store: str, changelog: str) -> TopicSource:
-    """Returns the way to read the ``changelog`` of a store."""
+    """Returns the means to read the ``changelog`` of a store."""
     return replace(topic_source(spec, changelog), keys=key_form(spec.topology.store_builders[store]))
