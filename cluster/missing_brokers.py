@@ -70,7 +70,7 @@ class BrokerLosses:
         return f"{away}: {self.without_leader_in_words(broker.leaderless, waiting)}"
 
     def without_leader_in_words(self, partitions: Collection[TopicPartition], waiting: Collection[str]) -> str:
-        """Returns the partitions without a leader, and who waits for them, as a part of a sentence."""
+        """Returns the partitions without a leader, and the tasks that wait for them, as a part of a sentence."""
         have, them = ("has", "it") if len(partitions) == 1 else ("have", "them")
         parts = ", ".join(
             f"{count} of {counted(dict(self.counts).get(topic, count), 'partition')} of topic {topic}"

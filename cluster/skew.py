@@ -11,7 +11,7 @@ from penstock.common.metric_names import TASK
 
 _LEAST_TASKS = 3
 _TIMES = 2.0
-"""A task that gets too much is given at least so many times as many records as the mean of the others."""
+"""A task gets too much from this many times the mean of the records that the others get."""
 _SHARE_OF_LAG = 0.8
 
 

@@ -24,7 +24,7 @@ _SLOW_S = 0.001
 MOST_RECORDS = 100
 """Most records of a measured run: at a high load, ten short runs cost as much as a whole one, and show more."""
 _LEAST_RUNS = 5
-"""So many runs of each kind are measured in each half minute, or all."""
+"""Number of runs of each kind that are measured in each half minute; if there are fewer, all are."""
 _MOST_UNKNOWN = 0.5
 """Share of a task's time about which nothing need be known for its operators to have figures: these lack that time."""
 _LOOK_EACH_S = 1.0

@@ -11,7 +11,7 @@ Since = Mapping[str, int | None]
 """The time (ms since 1970) at which each finding was first seen, by what it is about; None if that is not known."""
 
 GONE_MS = 10_000
-"""A finding that is gone for at most this time holds on: its figures may vary around a limit."""
+"""A finding that comes back within this time keeps its time: its figures may vary around a limit."""
 UNKNOWN_MS = 30_000
 """After a restart, a finding that is first seen within this time may be older: stream actors have to report first."""
 MOST = 1000
