@@ -26,6 +26,15 @@ describe("the client", () => {
     expect(token.value).toBe("");
   });
 
+  it("sends a token of any characters as UTF-8, as other clients do", async () => {
+    useToken("“tökén”");
+    const { client, asked } = answering(Response.json({ ok: 1 }));
+    await client.get("v1/applications/a/stores");
+    const sent = asked[0]?.headers.get("Authorization") ?? "";
+    expect(new TextDecoder().decode(Uint8Array.from(sent, (each) => each.charCodeAt(0)))).toBe("Bearer “tökén”");
+    useToken("");
+  });
+
   it("raises the server's problem document, and asks for a token after a 401", async () => {
     const problem = { title: "A token is needed", detail: "send one", status: 401 };
     const { client } = answering(Response.json(problem, { status: 401 }), new Response("<h1>no</h1>", { status: 502 }));
