@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 from typing_extensions import override
 
-from penstock.common.errors import BrokerUnreachableError, StreamsError
+from penstock.common.errors import BrokerUnreachableError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
@@ -189,7 +189,10 @@ class ConfluentConsumer(RecordConsumer):
         elif error.code() in RETRIABLE or error.code() in UNREACHABLE:
             self._log.warning("retriable fetch error", partition=str(tp), error=message)
         else:
-            raise StreamsError(f"cannot read partition {tp.partition} of topic {tp.topic!r}: {message}")
+            what = f"cannot read partition {tp.partition} of topic {tp.topic!r}: {message}"
+            if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise KafkaRefusedError(f"{what}: grant this client the operation Read on it (ACLs)")
+            raise StreamsError(what)
 
     @override
     def position(self, partition: TopicPartition) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError
+from penstock.common.errors import BrokerUnreachableError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.kafka.contracts import UnknownTopicError
 
 REQUEST_TIMEOUT_S = 8.0
@@ -277,4 +277,6 @@ def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -
             f"cannot {what}: {message}. A broker that has just started reports this too; if it lasts, create the topic "
             "again"
         )
+    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return KafkaRefusedError(f"cannot {what}: {message}: grant this client the operation on the topic (ACLs)")
     return StreamsError(f"cannot {what}: {message}")

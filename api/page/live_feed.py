@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from typing import cast
 
 from penstock.api.encoding import shown_json
@@ -32,6 +33,7 @@ class LiveFeed:
         self._view = LiveView()
         self._document: Document | None = None
         self._version = 0
+        self._places = 0
         self._clients = 0
         self._poller: asyncio.Task[None] | None = None
         self._news: asyncio.Future[None] | None = None
@@ -40,12 +42,17 @@ class LiveFeed:
         self._encoded: dict[tuple[int, bool], bytes] = {}
         self._log = logger(__name__)
 
-    def refusal(self) -> ProblemError | None:
-        """Returns the refusal of one more stream; None if it may begin."""
-        if self._clients < MOST_STREAMS:
-            return None
-        detail = f"{MOST_STREAMS} live streams are open already: close a page of the application, or ask again"
-        return ProblemError(503, "too-many-streams", "Too many live streams", detail, retry_after_s=_RETRY_S)
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Holds a place for one stream. Raises ProblemError if none is free."""
+        if self._places >= MOST_STREAMS:
+            detail = f"{MOST_STREAMS} live streams are open already: close a page of the application, or ask again"
+            raise ProblemError(503, "too-many-streams", "Too many live streams", detail, retry_after_s=_RETRY_S)
+        self._places += 1
+        try:
+            yield
+        finally:
+            self._places -= 1
 
     def end(self) -> None:
         """End all streams, now and from now on: the server stops."""

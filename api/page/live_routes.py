@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Send
+from starlette.types import Receive, Scope, Send
 
 from penstock.api.asking import APPLICATION, INVALID, UNKNOWN_APPLICATION, App, check
 from penstock.api.guard import may_operate
@@ -45,10 +45,17 @@ class LiveResponse(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes], feed: LiveFeed) -> None:
         # A proxy must neither keep it nor wait for its end.
         super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._events = events
+        self._feed = feed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI. Raises ProblemError before it sends anything if there are too many streams."""
+        # The first event comes later: requests that arrive together must not all find the same place free.
+        with self._feed.place():
+            await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
         """Sends the events; when it ends, for whatever reason, the feed has one client less at once."""
@@ -71,10 +78,7 @@ def add_to(app: FastAPI, queries: ReadSide, feed: LiveFeed) -> None:
         """Everything that the page shows of the application, then its changes once a second, without an end. To be read
         by ``fetch``, which sends ``Authorization``; after a reconnect the whole document comes again."""
         check(queries, app)
-        problem = feed.refusal()
-        if problem is not None:
-            raise problem
-        return LiveResponse(feed.events(may_operate(request)))
+        return LiveResponse(feed.events(may_operate(request)), feed)
 
     described = app.openapi
 

@@ -64,7 +64,7 @@ def letters_of(batch: RecordBatch) -> Iterator[Letter]:
         yield Letter(partition, offset, key, value, timestamp, each or NO_HEADERS)
 
 
-class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
+class Filter(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     """Selects letters. All fields that are given must match; of several values of a field one must.
 
     ``exceptions``: names of classes, with or without their modules or packages. ``topics`` and ``partitions``: where
@@ -80,9 +80,14 @@ class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
     contains: str | None = None
     places: tuple[str, ...] = ()
 
+    @cached_property
+    def _places(self) -> frozenset[str]:
+        # There may be thousands, and each letter is looked up in the filters of all replays before.
+        return frozenset(self.places)
+
     def matches(self, letter: Letter) -> bool:
         """Returns True if ``letter`` is selected."""
-        if self.places and letter.place not in self.places:
+        if self.places and letter.place not in self._places:
             return False
         if self.since is not None and letter.timestamp < self.since:
             return False

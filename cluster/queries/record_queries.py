@@ -12,7 +12,7 @@ from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
 from penstock.cluster.queries.key_serdes import PlacedKey
 from penstock.cluster.queries.one_at_a_time import OneAtATime
 from penstock.cluster.record_side import KeyCounts, KeyRecords, KeyScan, Peek, RecordSide, UnknownAppTopicError
-from penstock.cluster.topic_reading.backwards import starts_of
+from penstock.cluster.topic_reading.backwards import start_of
 from penstock.cluster.topic_reading.key_counts import counted_keys
 from penstock.cluster.topic_reading.key_records import KeyOf, key_records
 from penstock.cluster.topic_reading.keys import KeyForm
@@ -86,7 +86,7 @@ class RecordQueries(RecordSide):
         return await self._records(source, topic, KeyOf(KeyForm(), place.placed, partitions), scan)
 
     async def _records(self, source: TopicSource, topic: str, key: KeyOf, scan: KeyScan) -> KeyRecords:
-        starts_of(scan.cursor)  # before anything is asked
+        start_of(scan.cursor)  # before anything is asked
         if source.serdes is None:
             raise UnknownAppTopicError.of(self._application_id, topic, source.uses)
         await self._coordinator.require_broker()

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.cluster.record_side import Looked
 from penstock.cluster.topic_reading.kept_records import Kept, kept_of
 from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
 
-_NARROWEST, _WIDEST = 16, 100_000
-"""Bounds of a window. The first are narrow, so that records of 5 MB do not use up all bytes before one window ends."""
+_NARROWEST, _WIDEST = 4, 100_000
+"""Bounds of a window. The first are narrow, so that large records do not use up all bytes before one window ends: then
+no answer would come nearer to the beginning."""
 _WIDER = 4
 
 IsOfKey = Callable[[bytes | None], bool]
+
+
+class Start(NamedTuple):
+    """The place where a scan continues: below ``offset`` of a partition. Those before it are done."""
+
+    partition: int
+    offset: int
 
 
 @dataclass
@@ -28,8 +37,8 @@ class _Partition:
 
 
 class Backwards:
-    """The scan of ``ranges``, one partition after the other. ``starts``: the offset of each partition below which it
-    begins, if not at the end. It ends when ``limit`` records are found or ``offsets`` offsets are looked at."""
+    """The scan of ``ranges``, one partition after the other, from the end of the first, or from ``start``. It ends when
+    ``limit`` records are found or ``offsets`` offsets are looked at."""
 
     def __init__(
         self,
@@ -37,7 +46,7 @@ class Backwards:
         is_of_key: IsOfKey,
         limit: int,
         offsets: int,
-        starts: Mapping[int, int] | None = None,
+        start: Start | None = None,
     ) -> None:
         self._is_of_key = is_of_key
         self._left = limit
@@ -49,8 +58,7 @@ class Backwards:
         self._partitions = {}
         for number, each in sorted(ranges.items()):
             end = max(each.begin, each.end)
-            start = min(max((starts or {}).get(number, end), each.begin), end)
-            self._partitions[number] = _Partition(number, each.begin, end, start)
+            self._partitions[number] = _Partition(number, each.begin, end, _reached(number, each.begin, end, start))
 
     def next_window(self) -> dict[int, OffsetRange]:
         """Returns the next window of a partition, by its number; nothing when the scan ends."""
@@ -96,10 +104,9 @@ class Backwards:
 
     @property
     def cursor(self) -> str | None:
-        """The text from which :func:`starts_of` makes the ``starts`` of the next scan; None if nothing is left."""
-        if all(each.reached <= each.begin for each in self._partitions.values()):
-            return None
-        return ",".join(f"{each.number}:{each.reached}" for each in self._partitions.values())
+        """The text from which :func:`start_of` makes the ``start`` of the next scan; None if nothing is left."""
+        each = next((each for each in self._partitions.values() if each.reached > each.begin), None)
+        return None if each is None else f"{each.number}:{each.reached}"
 
     @property
     def stopped(self) -> str | None:
@@ -109,17 +116,21 @@ class Backwards:
         return f"{self._all_offsets:,} offsets"
 
 
-def starts_of(cursor: str | None) -> dict[int, int]:
-    """Returns the offsets that a cursor has, by partition. Raises ValueError."""
+def _reached(number: int, begin: int, end: int, start: Start | None) -> int:
+    """Returns the offset from which a partition is still to be looked at."""
+    if start is None or number > start.partition:
+        return end
+    return min(max(start.offset, begin), end) if number == start.partition else begin
+
+
+def start_of(cursor: str | None) -> Start | None:
+    """Returns the start that a cursor has. Raises ValueError."""
     if cursor is None:
-        return {}
-    starts = {}
-    for part in cursor[:100_000].split(","):
-        number, _, offset = part.partition(":")
-        if not (_is_number(number) and _is_number(offset)):
-            raise ValueError(f"not a cursor of an earlier answer: {cursor[:200]!r}")
-        starts[int(number)] = int(offset)
-    return starts
+        return None
+    number, _, offset = cursor.partition(":")
+    if not (_is_number(number) and _is_number(offset)):
+        raise ValueError(f"not a cursor of an earlier answer: {cursor[:200]!r}")
+    return Start(int(number), int(offset))
 
 
 def _is_number(text: str) -> bool:

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from penstock.cluster.record_side import KeyRecords, KeyScan
-from penstock.cluster.topic_reading.backwards import Backwards, starts_of, within
+from penstock.cluster.topic_reading.backwards import Backwards, start_of, within
 from penstock.cluster.topic_reading.kept_records import shown_record
 from penstock.cluster.topic_reading.keys import KeyForm
 from penstock.cluster.topic_reading.range_reads import Budget, RangeReads, offsets_of
@@ -33,13 +33,13 @@ def key_records(
     source: TopicSource, serdes: PickledSerdes, topic: str, key: KeyOf, scan: KeyScan, budget: Budget | None = None
 ) -> KeyRecords:
     """Returns the records of ``key`` in ``topic``. Raises ValueError for a cursor that no answer ever gave."""
-    starts = starts_of(scan.cursor)
+    start = start_of(scan.cursor)
     budget = budget or Budget(_MOST_BYTES, _MOST_S)
     with closing(source.clients.restore_consumer()) as consumer:
         ranges = within(offsets_of(source.clients, consumer, topic), key.partitions)
         if scan.from_ms is not None:
             ranges = _since(consumer, topic, ranges, scan.from_ms)
-        found = Backwards(ranges, lambda data: key.form.is_of(data, key.data), scan.limit, scan.offsets, starts)
+        found = Backwards(ranges, lambda data: key.form.is_of(data, key.data), scan.limit, scan.offsets, start)
         reads = RangeReads(consumer, topic, budget)
         while (window := found.next_window()) and not budget.is_over:
             reads.read(window, found.take, found.end_window)

@@ -14,8 +14,8 @@ from penstock.common.records import RecordBatch
 
 _WIDER = 4
 """Factor by which each window of a partition is wider than the one after it."""
-_NARROWEST, _WIDEST_FIRST = 2, 8
-"""Bounds of the first windows: records of 5 MB must not use up all bytes that may be read before one window ends."""
+_FIRST = 2
+"""Width of the first windows: large records must not use up all bytes that may be read before one window ends."""
 _LATEST = 1 << 63
 
 
@@ -58,7 +58,7 @@ class Newest:
             for number, each in sorted(ranges.items())
         }
         self._windows: dict[int, OffsetRange] = {}
-        self._width = min(_WIDEST_FIRST, max(_NARROWEST, -(-limit // max(1, len(self._partitions)))))
+        self._width = _FIRST
 
     def next_round(self) -> dict[int, OffsetRange]:
         """Returns the windows to be read next, by partition; none when all is found."""

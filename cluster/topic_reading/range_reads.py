@@ -16,8 +16,8 @@ from penstock.kafka.contracts import RecordConsumer
 
 _RECORDS = 1000
 _POLL_S = 0.1
-_PARTITIONS_AT_ONCE = 4
-"""The client fetches ahead for each assigned partition, so they bound its memory."""
+_PARTITIONS_AT_ONCE = 16
+"""The client fetches ahead for each assigned partition, so they bound its memory, as ``fetch.max.bytes`` does."""
 
 
 @dataclass
@@ -57,7 +57,9 @@ def offsets_of(clients: KafkaClients, consumer: RecordConsumer, topic: str) -> d
     transaction. Raises MissingTopicError, and BrokerUnreachableError within 10 s."""
     count = clients.admin().topics().get(topic)
     if count is None:
-        raise MissingTopicError(f"topic {topic!r} does not exist in Kafka")
+        raise MissingTopicError(
+            f"topic {topic!r} does not exist in Kafka, or the application may not describe it (ACLs)"
+        )
     partitions = [TopicPartition(topic, number) for number in range(count)]
     begins, ends = consumer.fetch_beginning_offsets(partitions), consumer.fetch_end_offsets(partitions)
     return {each.partition: OffsetRange(begins[each], ends[each]) for each in partitions}

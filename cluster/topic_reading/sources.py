@@ -22,6 +22,7 @@ _SMALL: Mapping[str, Any] = {
     "queued.max.messages.kbytes": 2048,
     "queued.min.messages": 1000,
     "max.partition.fetch.bytes": 1 << 20,
+    "fetch.max.bytes": 16 << 20,
 }
 """Settings that bound the memory of a consumer which reads a little."""
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { Client, ProblemError } from "../src/server/client";
 import { Connection, waitBefore } from "../src/server/connection";
 import { LiveDocument } from "../src/server/live_document";
@@ -24,6 +24,15 @@ describe("the client", () => {
     expect(asked[0]?.url).not.toContain("s3cret");
     useToken("");
     expect(token.value).toBe("");
+  });
+
+  it("sends a token of any characters as UTF-8, as other clients do", async () => {
+    useToken("“tökén”");
+    const { client, asked } = answering(Response.json({ ok: 1 }));
+    await client.get("v1/applications/a/stores");
+    const sent = asked[0]?.headers.get("Authorization") ?? "";
+    expect(new TextDecoder().decode(Uint8Array.from(sent, (each) => each.charCodeAt(0)))).toBe("Bearer “tökén”");
+    useToken("");
   });
 
   it("raises the server's problem document, and asks for a token after a 401", async () => {
@@ -72,5 +81,33 @@ describe("the connection", () => {
     await connection.run();
     expect(document.sections.topics.value("ü")?.records_in_per_s).toBe(7);
     expect(states).toEqual(["connecting", "live", "waiting"]);
+  });
+
+  it("leaves no stream open after an event that it cannot read, and nothing that waits after a try", async () => {
+    vi.useFakeTimers();
+    const signals: (AbortSignal | null | undefined)[] = [];
+    const fetched = async (_: unknown, init?: RequestInit) => {
+      signals.push(init?.signal);
+      const bad = new TextEncoder().encode("event: whole\ndata: {\n\n");
+      return new Response(new ReadableStream({ start: (controller) => controller.enqueue(bad) }));
+    };
+    const waiting = new Set<unknown>();
+    const add = vi.spyOn(AbortSignal.prototype, "addEventListener").mockImplementation((_, heard) => {
+      waiting.add(heard);
+    });
+    const remove = vi.spyOn(AbortSignal.prototype, "removeEventListener").mockImplementation((_, heard) => {
+      waiting.delete(heard);
+    });
+    const connection = new Connection(new Client(BASE, fetched as typeof fetch), "live", new LiveDocument());
+    const running = connection.run();
+    while (signals.length < 5) await vi.advanceTimersByTimeAsync(1_000);
+    expect(signals.slice(0, -1).every((signal) => signal?.aborted)).toBe(true);
+    expect(waiting.size).toBeLessThanOrEqual(1);
+    connection.close();
+    for (const heard of waiting) (heard as () => void)();
+    await running;
+    add.mockRestore();
+    remove.mockRestore();
+    vi.useRealTimers();
   });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { EventParser } from "../src/server/sse";
 
 const STREAM =
@@ -30,5 +30,16 @@ describe("the parser of event streams", () => {
 
   it("gives nothing for an event without data, nor for one that is not complete", () => {
     expect(parsed(["event: whole\n\nevent: changes\ndata: 1\n"])).toEqual([]);
+  });
+
+  it("looks through each piece of a long line once", () => {
+    const split = vi.spyOn(String.prototype, "split");
+    const parser = new EventParser();
+    const piece = "x".repeat(100);
+    for (let number = 0; number < 1000; number += 1) parser.take(number === 0 ? `data:${piece}` : piece);
+    const looked = split.mock.contexts.reduce((sum: number, text) => sum + String(text).length, 0);
+    split.mockRestore();
+    expect(looked).toBeLessThan(110_000);
+    expect(parser.take("\n\n")).toEqual([{ name: "message", data: "x".repeat(100_000) }]);
   });
 });

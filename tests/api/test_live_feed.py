@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from penstock.api.page import live_feed
 from penstock.api.page.live_feed import LiveFeed
 from penstock.cluster.read_side import ApplicationStatus
+from penstock.common.errors import TaskNotReadyError
 from tests.api.events import applied
 from tests.api.fake import FakeReadSide
 from tests.waiting import PATIENCE_S
@@ -96,7 +98,9 @@ def test_the_first_client_after_a_time_without_clients_gets_no_old_figures() -> 
                         await asyncio.sleep(0)
                     await side.answer()
                     kind, whole = read(await first)
-                    assert (kind, commits(whole), whole["application"]["it"]["may_operate"]) == ("whole", number, False)
+                    it = whole["application"]["it"]
+                    assert (kind, commits(whole), it["may_operate"]) == ("whole", number, False)
+                    assert it["records_per_s"] is None, "a rate of the time between is none of now"
                 side.asked = 0
 
     asyncio.run(run())
@@ -116,3 +120,47 @@ def test_after_its_end_a_feed_asks_nothing_and_streams_are_empty() -> None:
         assert [each async for each in feed.events(True)] == []
 
     asyncio.run(run())
+
+
+def test_streams_that_are_sent_at_the_same_time_each_show_what_their_token_allows() -> None:
+    async def run() -> None:
+        side = Stepping()
+        feed = LiveFeed(side)
+        async with aclosing(feed.events(False)) as reads, aclosing(feed.events(True)) as operates:
+            both = asyncio.gather(anext(reads), anext(operates))
+            await side.answer()
+            allowed = [read(event)[1]["application"]["it"]["may_operate"] for event in await both]
+            assert allowed == [False, True]
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+
+
+def test_while_nothing_changes_clients_get_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_feed, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(live_feed, "ASK_EVERY_S", 0.001)
+
+    async def run() -> None:
+        side = FakeReadSide()
+        side.failure = TaskNotReadyError("the coordinator restarts")
+        async with aclosing(LiveFeed(side).events(True)) as events:
+            since = silent_since(await anext(events))
+            monkeypatch.setattr(live_feed, "_now_ms", lambda: since + 60_000)
+            for _ in range(3):
+                assert (await anext(events)).startswith(b":"), "the time since which it is silent stays"
+            side.failure = None
+            assert silent_since(await _event(events)) is None
+            side.failure = TaskNotReadyError("the coordinator restarts again")
+            assert silent_since(await _event(events)) == since + 60_000
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+
+
+def silent_since(event: bytes) -> Any:
+    return read(event)[1]["application"]["it"]["silent_since_ms"]
+
+
+async def _event(events: AsyncGenerator[bytes]) -> bytes:
+    """Returns the next event that is no heartbeat."""
+    while (event := await anext(events)).startswith(b":"):
+        pass
+    return event

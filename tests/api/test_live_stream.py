@@ -132,6 +132,23 @@ def test_too_many_streams_are_refused_and_one_that_has_ended_makes_room(monkeypa
     play(look)
 
 
+def test_requests_that_arrive_together_do_not_get_more_streams_than_there_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_feed, "MOST_STREAMS", 3)
+
+    async def look(url: str, port: int) -> None:
+        ends = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(20)))
+        for _, writer in ends:
+            writer.write(f"GET {LIVE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        heads = await asyncio.gather(*(reader.readline() for reader, _ in ends))
+        for _, writer in ends:
+            writer.close()
+        assert sorted(int(head.split()[1]) for head in heads) == [200] * 3 + [503] * 17
+
+    asyncio.run(served(look, Counting()))
+
+
 def test_streams_are_no_waiting_queries_and_are_not_taken_for_stalled_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("HEAD_S", "READING_S"):
         monkeypatch.setattr(connections, limit, 0.3)

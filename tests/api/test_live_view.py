@@ -55,12 +55,14 @@ def test_every_task_has_a_row_whether_an_actor_reports_it_or_not() -> None:
 
 
 def test_a_silent_actor_shows_no_figures() -> None:
-    loud = actor("one", task(0, lag=7, measured={(NODE, "records-rate", "split"): 5.0}), busy=0.4)
+    committed = {TopicPartition("in", 0): 3}
+    loud = actor("one", task(0, lag=7, committed=committed, measured={(NODE, "records-rate", "split"): 5.0}), busy=0.4)
     document = live(replace(application(loud), silent=frozenset({"one"})))
     silent = document.tasks["0_0"]
     assert (silent.state, silent.lag, silent.behind_s, silent.busy) == ("silent", None, None, None)
     assert (document.actors["one"].state, document.actors["one"].busy) == ("silent", None)
     assert document.actors["one"].shares == {}
+    assert [(each.lag, each.committed) for each in silent.topics] == [(None, 3)], "what is committed holds"
     assert document.operators == {}
     assert document.application["it"].lag_is_known is False
 
@@ -82,6 +84,11 @@ def test_rates_are_of_the_time_between_two_answers() -> None:
     assert document.topics["in"].records_in_per_s == 100
     assert (document.topics["out"].records_out_per_s, document.topics["out"].bytes_out_per_s) == (25, 250)
     assert document.topics["out"].lag is None, "no task reads it"
+
+
+def test_the_lag_of_a_topic_is_that_of_all_its_partitions() -> None:
+    document = live(application(actor("one", task(0, lag=5), task(1, lag=0)), actor("two", task(2, lag=7))))
+    assert document.topics["in"].lag == 12
 
 
 def test_a_task_that_is_first_seen_later_begins_without_a_rate() -> None:
@@ -135,9 +142,12 @@ def test_figures_of_stores_and_of_rocksdb_are_summed() -> None:
 
 
 def test_an_actor_shows_all_shares_of_its_time_that_are_measured() -> None:
-    measured = {(THREAD, "wait-broker-ratio"): 0.25, (THREAD, "gc-pauses-total"): 3, (THREAD, "thread-start-time"): 77}
+    measured = {
+        (THREAD, "wait-broker-ratio"): 0.25, (THREAD, "gc-ratio"): 0.125,
+        (THREAD, "gc-pauses-total"): 3, (THREAD, "thread-start-time"): 77,
+    }  # fmt: skip
     document = live(application(actor("one", task(0), busy=0.5, measured=measured)))
-    assert document.actors["one"].shares == {"process": 0.5, "poll": 0.0, "wait_broker": 0.25}
+    assert document.actors["one"].shares == {"process": 0.5, "poll": 0.0, "wait_broker": 0.25, "gc": 0.125}
     assert document.actors["one"].gc == {"pauses_total": 3}
     assert document.application["it"].started_ms == 77
 

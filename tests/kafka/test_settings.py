@@ -23,6 +23,7 @@ from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.consumer import ConfluentConsumer
+from penstock.kafka.fetcher import Event
 from penstock.kafka.settings import (
     MISSING_TOPIC,
     RETRIABLE,
@@ -323,6 +324,14 @@ def test_errors_of_a_leader_change_may_be_retried() -> None:
 def test_a_refusal_for_good_is_not() -> None:
     error = as_streams_error(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)), "do this", "b:1")
     assert not isinstance(error, BrokerUnreachableError)
+    assert isinstance(error, KafkaRefusedError)
+
+
+def test_a_topic_that_may_be_described_and_not_read_is_refused_for_good() -> None:
+    refused = Event("sink", 0, -1, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    consumer = clients(bootstrap__servers="127.0.0.1:1").consumer()
+    with closing(consumer), pytest.raises(KafkaRefusedError, match=r"partition 0 of topic 'sink'.* the operation Read"):
+        consumer._failed(refused)  # type: ignore[attr-defined]  # what a poll may bring
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE | UNREACHABLE))

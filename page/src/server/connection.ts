@@ -78,6 +78,7 @@ export class Connection {
       throw silence.signal.aborted ? silence.signal.reason : error;
     } finally {
       clearTimeout(timer);
+      silence.abort(); // if an event cannot be read, the stream is still open
     }
   }
 
@@ -89,12 +90,15 @@ export class Connection {
   }
 
   private pause(ms: number): Promise<void> {
+    const { signal } = this.ended;
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.ended.signal.addEventListener("abort", () => {
+      const end = () => {
         clearTimeout(timer);
+        signal.removeEventListener("abort", end); // a page may try for days
         resolve();
-      });
+      };
+      const timer = setTimeout(end, ms);
+      signal.addEventListener("abort", end);
     });
   }
 }

@@ -6,17 +6,21 @@ export interface ServerEvent {
 
 /** Reads events from a stream of text that arrives in pieces of any length. */
 export class EventParser {
+  /** The beginning of a line whose end has not come yet. */
   private rest = "";
+  /** A carriage return at the end of a piece may be the first half of a line end: it waits for the next piece. */
+  private held = "";
   private name = "";
   private data: string[] = [];
 
   /** Takes the next piece. Returns the events that are complete with it. */
   take(piece: string): ServerEvent[] {
-    // A carriage return at the end may be the first half of a line end: it waits for the next piece.
-    const text = this.rest + piece;
-    const held = text.endsWith("\r") ? "\r" : "";
-    const lines = text.slice(0, text.length - held.length).split(/\r\n|\n|\r/);
-    this.rest = (lines.pop() ?? "") + held;
+    const text = this.held + piece;
+    this.held = text.endsWith("\r") ? "\r" : "";
+    const lines = text.slice(0, text.length - this.held.length).split(/\r\n|\n|\r/);
+    // A document of many tasks is one line of megabytes in many pieces: each is looked through once, and added.
+    lines[0] = this.rest + (lines[0] ?? "");
+    this.rest = lines.pop() ?? "";
     const events: ServerEvent[] = [];
     for (const line of lines) {
       const event = this.line(line);

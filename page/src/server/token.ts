@@ -30,5 +30,8 @@ export function useToken(text: string): void {
 
 /** Returns the headers that a request needs. */
 export function authorization(): Record<string, string> {
-  return token.peek() === "" ? {} : { Authorization: `Bearer ${token.peek()}` };
+  if (token.peek() === "") return {};
+  // Headers have bytes: a character beyond them would raise an error, as if there was no server.
+  const bytes = Array.from(new TextEncoder().encode(token.peek()), (byte) => String.fromCharCode(byte));
+  return { Authorization: `Bearer ${bytes.join("")}` };
 }

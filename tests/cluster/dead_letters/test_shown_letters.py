@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cluster.dead_letters import requested_replay as module
+from penstock.cluster.dead_letters.letters import Filter, Letter
 from penstock.cluster.dead_letters.requested_replay import replayed
 from penstock.cluster.dead_letters.shown_letters import origins_of, read_letters, shown_letters
 from penstock.cluster.letter_side import LetterReplay, ReplayRequest, ShownLetters
@@ -104,3 +105,17 @@ def test_a_topic_with_very_many_letters_is_left_to_the_command(monkeypatch: pyte
     with pytest.raises(ConfigError, match=f"run 'penstock dlq replay {DLQ}'"):
         replayed(rig.clients, DLQ, ReplayRequest(topics=("orders",)))
     assert rig.values("orders") == []
+
+
+def test_a_letter_is_looked_up_among_thousands_of_places_at_once() -> None:
+    class Counted(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared += 1
+            return str.__eq__(self, other)
+
+    wanted = Filter(places=tuple(Counted(f"0@{offset}") for offset in range(0, 20_000, 2)))
+    assert [wanted.matches(Letter(0, offset, b"k", b"v", 1)) for offset in (7, 8)] == [False, True]
+    assert Counted.compared < 100

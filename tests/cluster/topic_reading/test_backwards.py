@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cluster.topic_reading.backwards import Backwards, starts_of, within
+from penstock.cluster.topic_reading.backwards import Backwards, start_of, within
 from penstock.common.ids import TopicPartition
 from penstock.common.offset_ranges import OffsetRange
 from penstock.common.records import RecordBatch
@@ -25,7 +25,7 @@ def batch_of(number: int, log: Log, offsets: OffsetRange) -> RecordBatch:
 
 def scan(logs: list[Log], limit: int, offsets: int, cursor: str | None = None) -> Backwards:
     ranges = {number: OffsetRange(0, len(log)) for number, log in enumerate(logs)}
-    found = Backwards(ranges, lambda key: key == b"k", limit, offsets, starts_of(cursor))
+    found = Backwards(ranges, lambda key: key == b"k", limit, offsets, start_of(cursor))
     while window := found.next_window():
         for number, wanted in window.items():
             found.take(batch_of(number, logs[number], wanted))
@@ -69,23 +69,32 @@ def test_a_window_that_is_not_read_to_its_end_counts_for_nothing() -> None:
     found.end_window(0)
     window = found.next_window()[0]
     found.take(batch_of(0, log, OffsetRange(window.begin, window.begin + 3)))
-    assert [record.offset for record in found.records] == list(range(99, 83, -1))
-    assert found.cursor == "0:84"
+    assert [record.offset for record in found.records] == [99, 98, 97, 96]
+    assert found.cursor == "0:96"
 
 
 def test_a_cursor_outside_of_the_partition_is_moved_into_it() -> None:
-    for cursor, reached in (("0:5000", 100), ("0:0", 0), ("7:3", 100)):
-        found = Backwards({0: OffsetRange(0, 100)}, lambda key: False, 1, 1000, starts_of(cursor))
+    for cursor, reached in (("0:5000", 100), ("0:0", 0), ("7:3", 0)):
+        found = Backwards({0: OffsetRange(0, 100)}, lambda key: False, 1, 1000, start_of(cursor))
         assert [each.reached for each in found.looked] == [reached]
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "1", "1:", ":1", "1:-1", "1:2,", "١:1", "0:" + "9" * 30, "{}", "1:2;3"])
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "1", "1:", ":1", "1:-1", "1:2,", "1:2,3:4", "١:1", "0:" + "9" * 30, "{}", "1:2;3"]
+)
 def test_a_text_that_is_no_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(ValueError, match="not a cursor of an earlier answer"):
-        starts_of(cursor)
+        start_of(cursor)
 
 
 def test_only_partitions_that_there_are_can_be_wanted() -> None:
     ranges = {0: OffsetRange(0, 1), 1: OffsetRange(0, 2)}
     assert within(ranges, None) == ranges
     assert within(ranges, (1, 5)) == {1: OffsetRange(0, 2)}
+
+
+def test_the_cursor_of_a_topic_with_ten_thousand_partitions_is_short() -> None:
+    ranges = {number: OffsetRange(0, 10**12) for number in range(10_000)}
+    found = Backwards(ranges, lambda key: False, 1, 10**6, start_of("5000:7"))
+    assert [each.reached for each in found.looked][4998:5003] == [0, 0, 7, 10**12, 10**12]
+    assert found.cursor == "5000:7"

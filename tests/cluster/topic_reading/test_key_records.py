@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.cluster.record_side import KeyRecords, KeyScan
+from penstock.cluster.topic_reading import range_reads
 from penstock.cluster.topic_reading.key_records import KeyOf, key_records
 from penstock.cluster.topic_reading.keys import KeyForm
 from penstock.cluster.topic_reading.range_reads import Budget
+from penstock.cluster.topic_reading.showing import MOST_DECODED
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window
 from penstock.state.windowed.keys import SessionKeySchema, WindowKeySchema, end_and_start, start_and_sequence
@@ -98,6 +100,38 @@ def test_a_read_that_must_end_early_continues_where_it_ended() -> None:
     assert found.cursor == f"0:{200 - len(found.records)}"
     assert 0 < len(found.records) < 200
     assert [each.value and each.value.size for each in found.records] == [90_000] * len(found.records)
+
+
+def test_records_of_a_twelfth_of_all_bytes_are_found_in_as_many_answers_as_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(range_reads, "_RECORDS", 1)  # large ones come one by one
+    logs = Logs()
+    for _ in range(30):
+        logs.write("v" * 100)
+    found, scan = [], KeyScan(30)
+    for _ in range(30):
+        page = records(logs, scan, budget=Budget(1280, 60))
+        found += [record.offset for record in page.records]
+        scan = KeyScan(30, cursor=page.cursor)
+        if page.cursor is None:
+            break
+    assert found == list(range(29, -1, -1))
+
+
+def test_a_read_that_comes_to_the_beginning_did_not_end_early() -> None:
+    logs = Logs()
+    for _ in range(4):
+        logs.write("v" * 100)
+    assert records(logs, budget=Budget(100, 60)).stopped is None
+
+
+def test_the_window_of_a_key_that_is_cut_is_not_shown() -> None:
+    logs = Logs()
+    key = b"k" * MOST_DECODED
+    logs.broker.append("t", FakeRecord(key + start_and_sequence(20, 0), b"v", 20, None), 0)
+    (record,) = records(logs, form=KeyForm(WindowKeySchema(10)), key=key).records
+    assert record.window is None
 
 
 def test_retention_has_deleted_the_first_records() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.cluster.record_side import Form, Looked, Peek
+from penstock.cluster.topic_reading import range_reads
 from penstock.cluster.topic_reading.peek import peeked
 from penstock.cluster.topic_reading.range_reads import Budget
 from penstock.cluster.topic_reading.sources import PickledSerdes
@@ -103,6 +104,14 @@ def test_a_read_ends_at_its_limit_of_bytes_and_names_it() -> None:
     assert found.stopped == "1 MiB read"
     assert [record.offset for record in found.records] == list(range(199, 199 - len(found.records), -1))
     assert 0 < len(found.records) < 100
+
+
+def test_records_of_a_sixth_of_all_bytes_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_reads, "_RECORDS", 1)  # large ones come one by one
+    logs = Logs()
+    for _ in range(30):
+        logs.write("v" * 100)
+    assert [record.offset for record in peek(logs, 20, Budget(640, 60)).records][:2] == [29, 28]
 
 
 def test_a_read_ends_at_its_limit_of_seconds() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.cluster.record_side import Form, Shown
-from penstock.cluster.topic_reading.showing import MOST_DECODED, Decoder, clip, raw
+from penstock.cluster.topic_reading.showing import MOST_DECODED, Decoder, clip, clipped_headers, raw
 from penstock.common.errors import RetriableError
 from penstock.common.serdes import Serde, Serdes
 
@@ -100,3 +100,11 @@ def test_after_its_time_nothing_more_is_decoded() -> None:
     clock.now_s = 1.5
     shown = decoder.show(JSON, clip(b"1"))
     assert shown == Shown(Form.TEXT, "1", 1, problem="the time for decoding is over")
+
+
+def test_of_headers_the_first_are_kept_with_the_beginning_of_their_names_and_values() -> None:
+    found = clipped_headers([("n" * 1000, b"v" * 5000)] * 60)
+    assert len(found) == 50
+    name, value = found[0]
+    assert value is not None
+    assert (len(name), len(value.data), value.size) == (250, 1024, 5000)
