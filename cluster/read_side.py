@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from penstock.actors.flame import LONGEST_FLAME_S, Flame, FlameRefused
+from penstock.actors.flame import LONGEST_FLAME_S, Flame, FlameOwner, FlameRefused
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.application_history import (
     BUSY_STEPS,
@@ -60,6 +60,7 @@ __all__ = [
     "EventKind",
     "EventLevel",
     "Flame",
+    "FlameOwner",
     "FlameRefused",
     "HistoryEvent",
     "KeyQuery",

@@ -34,6 +34,12 @@ DOCUMENTS = (
     "TopologyBody",
     "HistoryBody",
     "KeyRecordsBody",
+    "FlameBody",
+    "LettersBody",
+    "LetterBody",
+    "ReplayBody",
+    "ReplayRequestBody",
+    "RolloutDocument",
 )
 LOCK = PAGE / "package-lock.json"
 MODULES = PAGE / "node_modules"

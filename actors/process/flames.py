@@ -15,12 +15,14 @@ from pathlib import Path
 from types import FrameType
 
 from penstock.actors.flame import LONGEST_FLAME_S, Flame, FlameRefused
+from penstock.actors.process.frame_names import FrameNames
 
 _RATE_HZ = 100
 _MOST_STACKS, _DEEPEST, _LONGEST_NAME = 2000, 100, 200
 _PY_SPY_ENDS_WITHIN_S = 5.0
-_THREAD_ID = re.compile(r"^thread \([^)]*\): ")
 OTHER = ("(other stacks)",)
+_FRAME = re.compile(r"(.*) \((.+):(\d+)\)")
+_THREAD = re.compile(r"thread \((\d+)\)")
 _BY_THREAD = (
     "a thread of the process has looked, which it can when another thread lets go of the interpreter: reads, sends and "
     "other waits look larger than they are"
@@ -63,7 +65,7 @@ class Flames:
             self._busy.release()
 
     def _by_thread(self, seconds: float, note: str) -> Flame:
-        counted = Stacks()
+        counted, frame_names = Stacks(), FrameNames()
         own, begun_s = threading.get_ident(), time.monotonic()
         for _ in range(round(seconds * _RATE_HZ)):
             if time.monotonic() - begun_s >= seconds:  # it gets the interpreter late in a busy process
@@ -72,8 +74,9 @@ class Flames:
             names = {thread.ident: thread.name for thread in threading.enumerate()}
             for ident, frame in self._looks().items():
                 if ident != own:
-                    counted.add(folded(names.get(ident, "thread"), frame))
-        return Flame(counted.most_common(), counted.samples, time.monotonic() - begun_s, "penstock", note)
+                    counted.add(folded(names.get(ident, "thread"), frame, frame_names))
+        took_s = time.monotonic() - begun_s
+        return Flame(counted.most_common(), counted.samples, took_s, "penstock", note, frame_names.owners)
 
 
 class Stacks:
@@ -94,20 +97,15 @@ class Stacks:
         return tuple(self._counts.most_common())
 
 
-def folded(thread: str, frame: FrameType | None) -> Stack:
+def folded(thread: str, frame: FrameType | None, frame_names: FrameNames) -> Stack:
     """Returns the stack that ends with ``frame``: the thread's name, then the frames, the outermost first. Of a stack
     that is too deep the outermost frames are left out."""
     names: list[str] = []
     while frame is not None and len(names) < _DEEPEST:
         code = frame.f_code
-        names.append(f"{code.co_qualname} ({_short(code.co_filename)}:{frame.f_lineno})"[:_LONGEST_NAME])
+        names.append(frame_names.name(code.co_qualname, code.co_filename, frame.f_lineno))
         frame = frame.f_back
     return (thread[:_LONGEST_NAME], *reversed(names))
-
-
-def _short(file: str) -> str:
-    """Returns the last parts of a path: the package and the file within it."""
-    return "/".join(Path(file).parts[-3:])
 
 
 def find_py_spy() -> str | None:
@@ -121,7 +119,8 @@ def by_py_spy(program: str, seconds: float) -> Flame:
     ValueError if it may not look."""
     whole = max(1, round(seconds))  # py-spy counts whole seconds
     # With idle threads: an operator that sleeps, or waits for another machine, is busy all the same.
-    shape = ["--format", "raw", "--output", "/dev/stdout", "--rate", str(_RATE_HZ), "--threads", "--idle"]
+    shape = ["--format", "raw", "--output", "/dev/stdout", "--rate", str(_RATE_HZ), "--threads", "--idle",
+             "--full-filenames"]  # fmt: skip
     begun_s = time.monotonic()
     run = subprocess.run(
         [program, "record", *shape, "--duration", str(whole), "--pid", str(getpid())],
@@ -130,10 +129,26 @@ def by_py_spy(program: str, seconds: float) -> Flame:
     if run.returncode:
         reason = run.stderr.strip().splitlines()
         raise ValueError(reason[-1][:_LONGEST_NAME] if reason else f"it ended with {run.returncode}")
-    counted, own = Stacks(), f"thread ({threading.get_native_id()})"
-    for stack, count in parsed(line for line in run.stdout.splitlines() if not line.startswith(own)):
-        counted.add(stack, count)
-    return Flame(counted.most_common(), counted.samples, time.monotonic() - begun_s, "py-spy")
+    counted, frame_names = Stacks(), FrameNames()
+    own, threads = (
+        str(threading.get_native_id()),
+        {str(thread.native_id): thread.name[:_LONGEST_NAME] for thread in threading.enumerate()},
+    )
+    for (label, *frames), count in parsed(run.stdout.splitlines()):
+        # py-spy does not always know the name of a thread.
+        native = _THREAD.match(label)
+        if native and native[1] == own:
+            continue
+        thread = threads.get(native[1], label.partition(": ")[2] or label) if native else label
+        counted.add((thread, *(_renamed(frame, frame_names) for frame in frames)), count)
+    took_s = time.monotonic() - begun_s
+    return Flame(counted.most_common(), counted.samples, took_s, "py-spy", files=frame_names.owners)
+
+
+def _renamed(frame: str, frame_names: FrameNames) -> str:
+    """Returns py-spy's name of a frame with the short name of its file."""
+    found = _FRAME.fullmatch(frame)
+    return frame[:_LONGEST_NAME] if found is None else frame_names.name(found[1], found[2], found[3])
 
 
 def parsed(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
@@ -143,5 +158,5 @@ def parsed(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
         frames, _, count = line.rpartition(" ")
         if ";" not in line or not count.isdigit():
             continue
-        names = [each[:_LONGEST_NAME] for each in frames.split(";")]
-        yield (_THREAD_ID.sub("", names[0]), *names[1:][-_DEEPEST:]), int(count)
+        thread, *names = frames.split(";")
+        yield (thread[:_LONGEST_NAME], *names[-_DEEPEST:]), int(count)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from penstock.api.asking import APPLICATION, INVALID, UNKNOWN_APPLICATION, WITH_BODY, Actor, App, check, json_response
 from penstock.api.problems import ProblemError, documented
 from penstock.api.schemas import BodyModel
-from penstock.cluster.read_side import LONGEST_FLAME_S, FlameRefused, ReadSide
+from penstock.cluster.read_side import LONGEST_FLAME_S, FlameOwner, FlameRefused, ReadSide
 
 _UNKNOWN = f"{UNKNOWN_APPLICATION}; or it has no such stream actor"
 _NOT_NOW = "The application does not run, the actor does not answer, or it takes stacks for another request"
@@ -32,6 +32,10 @@ class FlameBody(BodyModel):
     seconds: float = Field(description="Seconds that the process was looked at")
     sampler: str = Field(description="py-spy, or penstock: a thread of the process itself")
     note: str | None = Field(description="The reason for another sampler than py-spy, and its effect on the figures")
+    files: dict[str, FlameOwner] = Field(
+        description="The owner of the code in each file that frames name: the program, penstock, an installed package, "
+        "or Python itself"
+    )
 
 
 def add_to(app: FastAPI, queries: ReadSide) -> None:
@@ -58,4 +62,4 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
             raise ProblemError(503, "flame-busy", "The actor takes stacks already", detail, retry_after_s=wait_s)
         stacks = [[*frames, count] for frames, count in found.stacks]
         answer = {"samples": found.samples, "seconds": found.seconds, "sampler": found.sampler, "note": found.note}
-        return json_response({"stacks": stacks, **answer})
+        return json_response({"stacks": stacks, **answer, "files": found.files})

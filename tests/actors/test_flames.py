@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ import pytest
 from penstock.actors.flame import Flame, FlameRefused
 from penstock.actors.process import flames
 from penstock.actors.process.flames import OTHER, Flames, Stacks, by_py_spy, find_py_spy, folded, parsed
+from penstock.actors.process.frame_names import FrameNames, owner_of
 
 
 def frame_of(depth: int) -> FrameType:
@@ -22,7 +24,7 @@ def frame_of(depth: int) -> FrameType:
 
 
 def test_a_stack_begins_with_the_thread_and_ends_with_the_innermost_frame() -> None:
-    stack = folded("stream-loop", frame_of(1))
+    stack = folded("stream-loop", frame_of(1), FrameNames())
     assert stack[0] == "stream-loop"
     assert [each.split(" ")[0] for each in stack[-3:]] == [
         "test_a_stack_begins_with_the_thread_and_ends_with_the_innermost_frame", "frame_of", "frame_of",
@@ -31,7 +33,7 @@ def test_a_stack_begins_with_the_thread_and_ends_with_the_innermost_frame() -> N
 
 
 def test_of_a_deep_stack_the_innermost_frames_are_kept() -> None:
-    stack = folded("a", frame_of(300))
+    stack = folded("a", frame_of(300), FrameNames())
     assert len(stack) == 101
     assert all(each.startswith("frame_of") for each in stack[1:])
 
@@ -91,16 +93,46 @@ def program(folder: Path, script: str) -> str:
     return str(path)
 
 
+def test_files_have_the_names_by_which_they_are_imported_and_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", ["", "/srv", "/srv/shop/", "/venv/lib/python3.11/site-packages"])
+    names = FrameNames()
+    assert names.name("price", "/srv/shop/orders/prices.py", 12) == "price (orders/prices.py:12)"
+    assert names.name("call", "/venv/lib/python3.11/site-packages/requests/api.py", 3) == "call (requests/api.py:3)"
+    assert names.name("main", "/elsewhere/a/b/c/main.py", 1) == "main (b/c/main.py:1)"
+    assert names.owners == {"orders/prices.py": "program", "requests/api.py": "package", "b/c/main.py": "program"}
+    long = names.name("f" * 5_000, "/srv/shop/" + "d/" * 5_000 + "end.py", 99_999)
+    assert len(long) < 400
+    assert long.endswith("end.py:99999)")
+
+
+@pytest.mark.parametrize(
+    ("file", "owner"),
+    [
+        (flames.__file__, "penstock"),
+        (json.__file__, "python"),
+        (pytest.__file__, "package"),
+        ("<frozen importlib._bootstrap>", "python"),
+        ("<string>", "python"),
+        ("<stdin>", "program"),
+        ("/tmp/ipykernel_7/1234.py", "program"),
+        (__file__, "program"),
+    ],
+)
+def test_the_path_of_a_file_tells_whose_it_is(file: str, owner: str) -> None:
+    assert owner_of(file) == owner
+
+
 def test_py_spys_folded_lines_become_stacks(tmp_path: Path) -> None:
     own = threading.get_native_id()
     (tmp_path / "lines").write_text(
         "py-spy> Sampling process\n"
-        "thread (11): stream;run (a.py:3);f (b.py:4) 12\n"
+        "thread (11): stream;run (/x/a.py:3);f (/x/b c.py:4) 12\n"
         f"thread ({own}): MainThread;take (c.py:5) 9\n"
-        "thread (0x2);g (c.py:5) 3\n"
+        "thread (0x2);g (native) 3\n"
     )
     taken = by_py_spy(program(tmp_path, f"cat {tmp_path}/lines"), 1.0)
-    assert taken.stacks == ((("stream", "run (a.py:3)", "f (b.py:4)"), 12), (("thread (0x2)", "g (c.py:5)"), 3))
+    assert taken.stacks == ((("stream", "run (x/a.py:3)", "f (x/b c.py:4)"), 12), (("thread (0x2)", "g (native)"), 3))
+    assert taken.files == {"x/a.py": "program", "x/b c.py": "program"}
     assert (taken.samples, taken.sampler, taken.note) == (15, "py-spy", None)
 
 

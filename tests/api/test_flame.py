@@ -13,7 +13,14 @@ from tests.api.fake import FakeReadSide
 from tests.api.test_tokens import OPERATE, READ, SETTINGS, ask
 
 FLAME = "/v1/applications/word-count/actors/stream/1/flame"
-TAKEN = Flame(((("stream-loop", "run (a.py:1)"), 7), (("lease",), 2)), 9, 1.01, "penstock", "py-spy is not installed")
+TAKEN = Flame(
+    ((("stream-loop", "run (a.py:1)"), 7), (("lease",), 2)),
+    9,
+    1.01,
+    "penstock",
+    "py-spy is not installed",
+    {"a.py": "program"},
+)
 
 
 def test_stacks_are_a_document(client: httpx.Client, read_side: FakeReadSide) -> None:
@@ -22,6 +29,7 @@ def test_stacks_are_a_document(client: httpx.Client, read_side: FakeReadSide) ->
     assert answer.status_code == 200, answer.text
     body = FlameBody.model_validate(answer.json())
     assert body.stacks == [["stream-loop", "run (a.py:1)", 7], ["lease", 2]]
+    assert body.files == {"a.py": "program"}
     assert (body.samples, body.sampler, body.note) == (9, "penstock", "py-spy is not installed")
 
 

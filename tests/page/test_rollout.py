@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from penstock.cluster.program_view import ChangeView, DifferenceView
 from penstock.cluster.read_side import Rollout, RolloutPhase
+from tests.page import axe
 from tests.page.applications import with_actor
 from tests.page.server import PageServer
-from tests.page.views import finding, opened, shown
+from tests.page.test_hostile import HOSTILE
+from tests.page.views import THEMES, finding, opened, shown
 
 
 def test_a_roll_out_is_followed_from_the_finding_to_its_end(server: PageServer, page: Page) -> None:
@@ -34,3 +39,68 @@ def test_a_version_that_was_rolled_back_shows_the_reason(server: PageServer, pag
     rolled_back = Rollout(1, 1, 2, RolloutPhase.ROLLED_BACK, reason)
     server.side.current = replace(server.side.current, rollout=rolled_back)
     expect(opened(page, server.url, "rollout")).to_contain_text(reason)
+
+
+DIFFERENCE = DifferenceView(
+    1,
+    2,
+    (
+        ChangeView("tasks", "kept", "0_*", "0_*", "0_*"),
+        ChangeView("store", "kept", "per-customer", "1_*", "1_*"),
+        ChangeView("store", "restored", "totals", "1_*", "2_*", note="it moves with 40,000 records: 0.3 s"),
+        ChangeView("topic", "new", "totals-by-day", use="output"),
+    ),
+    ("- Processor: price (stores: [])", "+ Processor: price (stores: [totals])", "+ Sink: KSTREAM-SINK-0000000012"),
+)
+
+
+@pytest.fixture
+def deployed(server: PageServer) -> Iterator[PageServer]:
+    """The server of an application whose second version is being rolled out."""
+    server.side.current = replace(server.side.current, rollout=Rollout(2, 1, 2, RolloutPhase.MOVING))
+    server.side.programs[2] = server.side.programs[1]
+    server.side.difference = DIFFERENCE
+    yield server
+    server.side.difference = None
+
+
+def test_what_a_roll_out_changes_is_shown_with_what_costs_most_first(deployed: PageServer, page: Page) -> None:
+    view = opened(page, deployed.url, "rollout")
+    expect(view.get_by_role("heading", name="From version 1 to version 2")).to_be_visible()
+    expect(view).to_contain_text("1 group of tasks kept, 1 store restored, 1 store kept, 1 topic new.")
+    rows = view.get_by_role("table", name="Tasks, stores and topics").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("totals")
+    expect(rows.nth(1)).to_contain_text("it moves with 40,000 records: 0.3 s")
+    expect(rows.nth(2)).to_contain_text("output topic")
+    expect(view.locator(".difference .old")).to_have_text("- Processor: price (stores: [])")
+    expect(view.locator(".difference .new")).to_have_count(2)
+    for theme in THEMES:
+        page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        assert axe.findings(page) == []
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_without_a_difference_the_reason_is_shown(server: PageServer, page: Page) -> None:
+    view = opened(page, server.url, "rollout")
+    expect(view).to_contain_text("No other version of the program was deployed.")
+    server.side.current = replace(server.side.current, rollout=Rollout(2, 2, 2, RolloutPhase.DONE))
+    server.side.programs[2] = server.side.programs[1]
+    expect(view).to_contain_text("The coordinator was restarted after the last roll-out")
+    server.side.difference = replace(DIFFERENCE, changes=(), lines=())
+    server.side.current = replace(server.side.current, rollout=Rollout(2, 1, 2, RolloutPhase.WATCHING))
+    expect(view).to_contain_text("Nothing changes.")
+    expect(view).to_contain_text("None: the topologies are the same.")
+    server.side.difference = None
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_names_in_a_difference_do_nothing(deployed: PageServer, page: Page, text: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    change = ChangeView("store", "rebuilt", text, text, text, note=text)
+    deployed.side.difference = DifferenceView(1, 2, (change, ChangeView("topic", "gone", text, use=text)), (text, text))
+    view = opened(page, deployed.url, "rollout")
+    expect(view).to_contain_text("1 store rebuilt, 1 topic gone.")
+    assert page.evaluate("[window.ran, Object.prototype.ran]") == [None, None]
+    assert page.evaluate("document.querySelectorAll('body script, body img, iframe').length") == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

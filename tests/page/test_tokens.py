@@ -11,6 +11,7 @@ from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from tests.api.fake import FakeReadSide
 from tests.page.applications import orders_topology, runs, status_of
 from tests.page.server import PageServer, page_server
+from tests.page.test_letters import letter
 from tests.page.views import finding, shown
 from tests.page.watch import Watch
 
@@ -103,6 +104,14 @@ def test_a_token_that_only_reads_sees_no_button_and_the_server_refuses_it_too(
     shown(page, "tasks")
     expect(page.get_by_role("rowheader", name="0_0")).to_be_visible()
     expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+    page.goto(guarded.url + "/#/slow")
+    expect(shown(page, "slow").get_by_role("rowheader", name="stream/1")).to_be_visible()
+    expect(page.get_by_role("button", name="Flame graph")).to_have_count(0)
+    guarded.side.letters.topic, guarded.side.letters.letters = "orders-dlq", [letter(1)]
+    page.goto(guarded.url + "/#/records/letters%3A")
+    expect(shown(page, "records").get_by_role("rowheader", name="0@1")).to_be_visible()
+    expect(page.get_by_role("button", name="Replay")).to_have_count(0)
+    expect(page.get_by_role("checkbox")).to_have_count(0)
     refused = page.evaluate(_PAUSE, READ)
     assert refused == [403, "urn:penstock:problem:scope-too-small"]
     assert not guarded.side.current.paused

@@ -115,6 +115,7 @@ def test_the_keyboard_walks_from_part_to_part_and_opens_one(server: PageServer, 
     page.keyboard.press("ArrowDown")
     expect(page.locator("svg.picture a.box:focus")).to_have_count(1)
     expect(part(page, "orders")).not_to_be_focused()
+    assert page.evaluate("[...document.querySelectorAll('svg.picture a')].filter((a) => a.tabIndex === 0).length") == 1
     part(page, "price").focus()
     page.keyboard.press("Enter")
     panel(page, "price")

@@ -9,7 +9,7 @@ import { parsed, written } from "../common/values";
 import type { components } from "../server/schema";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
-import { ShownContent } from "./peek";
+import { ShownContent } from "./shown";
 
 type Schemas = components["schemas"];
 type KeyCountsBody = Schemas["KeyCountsBody"];

@@ -1,18 +1,17 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { Content } from "../common/content";
 import { CopyButton } from "../common/copy";
 import { Problem } from "../common/dialog";
-import { bytes, count, utc } from "../common/numbers";
+import { count, utc } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import { parsed, written } from "../common/values";
 import type { components } from "../server/schema";
 import type { Session } from "../shell/session";
+import { ShownContent } from "./shown";
 
 type Schemas = components["schemas"];
 type PeekBody = Schemas["PeekBody"];
-type Shown = Schemas["ShownBody"];
 
 const COLUMNS = [
   { title: "Partition", right: true },
@@ -122,22 +121,5 @@ export function RecordTable({ records }: { records: readonly ShownRecord[] }) {
         </tr>
       ))}
     </Table>
-  );
-}
-
-/** A key, a value or a header: decoded, or as text or base64 with the reason. */
-export function ShownContent({ shown }: { shown: Shown | null }) {
-  if (shown === null) return <span class="quiet">null</span>;
-  const note = [
-    shown.form === "decoded" ? "" : shown.form,
-    shown.clipped ? `the beginning of ${bytes(shown.size)}` : "",
-  ];
-  const text = note.filter((part) => part !== "").join(", ");
-  return (
-    <>
-      <Content value={shown.value} form={shown.form === "decoded" ? "json" : "text"} />
-      {text === "" ? null : <span class="quiet">{text}</span>}
-      {shown.problem === null ? null : <p class="quiet">{visible(shown.problem, 300)}</p>}
-    </>
   );
 }

@@ -6,15 +6,34 @@ import type { components } from "../server/schema";
 import { hashOf } from "../shell/route";
 import type { ViewProperties } from "../shell/views";
 import { Keys } from "./keys";
+import { Letters } from "./letters";
 import { Peek } from "./peek";
+import { placeIn, subjectOf } from "./places";
 import { topicPartOf } from "./subject";
 
 type TopicsBody = components["schemas"]["TopicsBody"];
 
 const COLUMNS = [{ title: "Topic" }, { title: "Use in the application" }] as const;
 
-/** The topics of the application, and the newest records of one of them. */
+/** The topics of the application with the newest records of one of them, or the dead letters. */
 export function Records({ session, subject }: ViewProperties) {
+  const place = placeIn(subject);
+  return (
+    <>
+      <p class="parts">
+        <a href={hashOf("records")} aria-current={place === null ? "true" : undefined}>
+          Topics
+        </a>
+        <a href={hashOf("records", subjectOf())} aria-current={place === null ? undefined : "true"}>
+          Dead letters
+        </a>
+      </p>
+      {place === null ? <Topics session={session} subject={subject} /> : <Letters session={session} place={place} />}
+    </>
+  );
+}
+
+function Topics({ session, subject }: ViewProperties) {
   const topics = useSignal<TopicsBody["topics"] | null>(null);
   const problem = useSignal<unknown>(null);
   useSignalEffect(() => {

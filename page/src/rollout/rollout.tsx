@@ -7,6 +7,7 @@ import { natural } from "../server/live_document";
 import type { Session } from "../shell/session";
 import type { ViewProperties } from "../shell/views";
 import { ActorLink } from "../tasks/task_table";
+import { Difference } from "./difference";
 
 const COLUMNS = [
   { title: "Version" },
@@ -15,7 +16,7 @@ const COLUMNS = [
   { title: "Names" },
 ];
 
-/** The versions of the program: the phase of the last roll-out, and which actors run which version. */
+/** The versions of the program: the phase of the last roll-out, the actors of each version, and the difference. */
 export function Rollout({ session }: ViewProperties) {
   const rollout = session.document.sections.rollout.value("it");
   if (rollout === undefined) return <p class="quiet">The coordinator has not answered yet.</p>;
@@ -36,6 +37,7 @@ export function Rollout({ session }: ViewProperties) {
         </Facts>
       </div>
       <Versions session={session} rollout={rollout} />
+      <Difference session={session} rollout={rollout} />
     </>
   );
 }

@@ -70,6 +70,55 @@ export interface components {
             height: number;
         };
         /**
+         * ChangeBody
+         * @description The fate of tasks, of a store or of a topic, in the words of `penstock plan`.
+         */
+        ChangeBody: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "tasks" | "store" | "topic";
+            /**
+             * Fate
+             * @enum {string}
+             */
+            fate: "kept" | "moved" | "changed" | "restored" | "new" | "gone" | "orphaned" | "rebuilt" | "refused";
+            /** Name */
+            name: string;
+            /**
+             * Was
+             * @description The tasks that had it, as a pattern; - for none; empty for a topic.
+             */
+            was: string;
+            /** Now */
+            now: string;
+            /**
+             * Use
+             * @description The use of a topic: input, output, repartition or changelog. Else empty.
+             */
+            use: string;
+            /** Note */
+            note: string;
+        };
+        /**
+         * DifferenceBody
+         * @description The difference of two versions.
+         */
+        DifferenceBody: {
+            /** Old */
+            old: number;
+            /** New */
+            new: number;
+            /** Changes */
+            changes: components["schemas"]["ChangeBody"][];
+            /**
+             * Lines
+             * @description Lines in which the descriptions of their topologies differ: - for old, + for new; at most 200.
+             */
+            lines: string[];
+        };
+        /**
          * EntriesBody
          * @description A page of a range.
          */
@@ -161,6 +210,44 @@ export interface components {
              * @description A task id, an actor id, an operator or a topic in that view; for records also topic/partition.
              */
             subject: string | null;
+        };
+        /**
+         * FlameBody
+         * @description The stacks of an actor's process.
+         */
+        FlameBody: {
+            /**
+             * Stacks
+             * @description Different stacks, the most common first: the thread's name, its frames from the outermost to the innermost, and the number of samples
+             */
+            stacks: (string | number)[][];
+            /**
+             * Samples
+             * @description Number of samples of all threads
+             */
+            samples: number;
+            /**
+             * Seconds
+             * @description Seconds that the process was looked at
+             */
+            seconds: number;
+            /**
+             * Sampler
+             * @description py-spy, or penstock: a thread of the process itself
+             */
+            sampler: string;
+            /**
+             * Note
+             * @description The reason for another sampler than py-spy, and its effect on the figures
+             */
+            note: string | null;
+            /**
+             * Files
+             * @description The owner of the code in each file that frames name: the program, penstock, an installed package, or Python itself
+             */
+            files: {
+                [key: string]: "program" | "penstock" | "package" | "python";
+            };
         };
         /**
          * FunctionBody
@@ -329,6 +416,98 @@ export interface components {
              * @description Distance of its heading from its left side.
              */
             name_x: number;
+        };
+        /**
+         * LetterBody
+         * @description A dead letter.
+         */
+        LetterBody: {
+            /** Partition */
+            partition: number;
+            /** Offset */
+            offset: number;
+            /**
+             * Timestamp
+             * @description That of the record, in ms since 1970.
+             */
+            timestamp: number;
+            /** @description Null if another program has written it. */
+            error: components["schemas"]["LetterErrorBody"] | null;
+            origin: components["schemas"]["LetterOriginBody"];
+            /** @description By the serde of the topic that the record came from. */
+            key: components["schemas"]["ShownBody"] | null;
+            value: components["schemas"]["ShownBody"] | null;
+            /** @description As text or bytes. */
+            raw_key: components["schemas"]["ShownBody"] | null;
+            raw_value: components["schemas"]["ShownBody"] | null;
+            /**
+             * Headers
+             * @description The record's own, the first 50.
+             */
+            headers: components["schemas"]["HeaderBody"][];
+            /** Header Count */
+            header_count: number;
+            /** Replays */
+            replays: components["schemas"]["LetterReplayBody"][];
+            /**
+             * Replay Count
+             * @description The number of replays of the record after which it failed again.
+             */
+            replay_count: number;
+        };
+        /**
+         * LetterErrorBody
+         * @description The error, as the letter's headers describe it; long texts are cut.
+         */
+        LetterErrorBody: {
+            /** Exception */
+            exception: string;
+            /** Message */
+            message: string | null;
+            /** Stacktrace */
+            stacktrace: string | null;
+        };
+        /**
+         * LetterOriginBody
+         * @description The record that failed. Parts that the letter does not name are null.
+         */
+        LetterOriginBody: {
+            /** Topic */
+            topic: string | null;
+            /** Partition */
+            partition: number | null;
+            /** Offset */
+            offset: number | null;
+        };
+        /**
+         * LetterReplayBody
+         * @description A replay that has written the letter's record.
+         */
+        LetterReplayBody: {
+            /** Topic */
+            topic: string | null;
+            /**
+             * At Ms
+             * @description It was written then or before.
+             */
+            at_ms: number;
+        };
+        /**
+         * LettersBody
+         * @description The newest letters of the application's dead letter topic.
+         */
+        LettersBody: {
+            /** Topic */
+            topic: string;
+            /** Letters */
+            letters: components["schemas"]["LetterBody"][];
+            /** Looked */
+            looked: components["schemas"]["LookedBody"][];
+            /**
+             * Stopped
+             * @description The limit that ended the read early: newer letters of other partitions may be missing. Null if there was none.
+             */
+            stopped: string | null;
         };
         /**
          * LineBody
@@ -884,6 +1063,102 @@ export interface components {
              * @description The number of all headers.
              */
             header_count: number;
+        };
+        /**
+         * ReplayBody
+         * @description The plan of a replay, and the number of records that it has written.
+         */
+        ReplayBody: {
+            /** Topic */
+            topic: string;
+            /** Read */
+            read: number;
+            /** Selected */
+            selected: number;
+            /**
+             * To
+             * @description The number of records for each topic.
+             */
+            to: {
+                [key: string]: number;
+            };
+            /**
+             * Left
+             * @description The number of letters that are left out, for each reason.
+             */
+            left: {
+                [key: string]: number;
+            };
+            /**
+             * Lines
+             * @description The plan for people.
+             */
+            lines: string[];
+            /** Written */
+            written: number;
+        };
+        /**
+         * ReplayRequestBody
+         * @description The letters to be replayed. A letter must match all that is given; at least one part must be given.
+         */
+        ReplayRequestBody: {
+            /**
+             * Places
+             * @description Partition and offset, as 0@12.
+             * @default []
+             */
+            places?: string[];
+            /**
+             * Exceptions
+             * @description Classes, with or without module.
+             * @default []
+             */
+            exceptions?: string[];
+            /**
+             * Topics
+             * @description Topics that the records came from.
+             * @default []
+             */
+            topics?: string[];
+            /**
+             * Dry Run
+             * @description Show the plan, and write nothing.
+             * @default false
+             */
+            dry_run?: boolean;
+        };
+        /**
+         * RolloutDocument
+         * @description The last roll-out, and what differs between its versions.
+         */
+        RolloutDocument: {
+            /**
+             * Generation
+             * @description The version that stream actors are to run.
+             */
+            generation: number;
+            /** Proven */
+            proven: number;
+            /** Last */
+            last: number;
+            /**
+             * Phase
+             * @enum {string}
+             */
+            phase: "starting" | "moving" | "watching" | "done" | "rolling back" | "rolled back";
+            /** Reason */
+            reason: string;
+            /** Watch S */
+            watch_s: number;
+            /**
+             * Fingerprints
+             * @description Of the versions that are kept, by number: as in `topology`.
+             */
+            fingerprints: {
+                [key: string]: string;
+            };
+            /** @description Null if there was no roll-out, or if the coordinator was restarted after the last one. */
+            difference: components["schemas"]["DifferenceBody"] | null;
         };
         /**
          * RowBody

@@ -3,6 +3,7 @@ import { Client, ProblemError, textOf } from "../server/client";
 import { Connection, waitBefore } from "../server/connection";
 import { LiveDocument } from "../server/live_document";
 import { tokenWanted, useToken } from "../server/token";
+import { FlameSource } from "../slow/flame_source";
 import { TopologySource } from "../topology/topology_source";
 
 interface Root {
@@ -21,6 +22,7 @@ export class Session {
   readonly path = signal("");
 
   readonly topology: TopologySource;
+  readonly flames: FlameSource;
 
   /** The row of the application; undefined before the first document. */
   readonly application = computed(() => this.document.sections.application.entries()[0]?.[1]);
@@ -33,6 +35,7 @@ export class Session {
   constructor(base: string) {
     this.client = new Client(base);
     this.topology = new TopologySource(this.client, () => this.path.peek());
+    this.flames = new FlameSource(this.client, () => this.path.peek());
   }
 
   /** Learns which application runs here, and follows it. */
@@ -49,6 +52,7 @@ export class Session {
   /** Starts again with another token. */
   signIn(token: string): void {
     useToken(token);
+    this.flames.forget();
     void this.start();
   }
 

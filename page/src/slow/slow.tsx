@@ -1,14 +1,17 @@
 import { useComputed } from "@preact/signals";
 import { ShareBar } from "../common/bar";
+import { useIds } from "../common/ids";
 import { bytes, count, isKnown, milliseconds, rate, short } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
 import type { ViewProperties } from "../shell/views";
+import { ActorStateCell, COMMIT_PAUSES, CommitPauseCells } from "../tasks/actor_cells";
 import { ActorLink } from "../tasks/task_table";
 import { functionsOf, partId } from "../topology/parts";
 import { useTopology } from "../topology/topology_source";
+import { Flame, FlameButton } from "./flame";
 import { busiest, figuresOf, sharesOf } from "./order";
 
 /** The busiest operators, and the shares of each stream actor's time. */
@@ -21,6 +24,7 @@ export function Slow({ session, subject }: ViewProperties) {
       <h3>Time of the stream actors</h3>
       <p class="quiet">Shares of the last half minute.</p>
       <Actors session={session} subject={subject} />
+      <Flame session={session} />
       <Figures session={session} what="rocksdb" title="RocksDB, all stores of an actor together" />
       <Figures session={session} what="gc" title="Garbage collection" />
     </>
@@ -37,9 +41,8 @@ const OPERATORS = [
 ] as const;
 
 function Operators({ session }: { session: Session }) {
-  const order = useComputed(() => busiest(session.document.sections.operators.entries()).join("\n"));
   const known = useComputed(() => session.document.sections.operators.entries().some(([, row]) => isKnown(row.busy)));
-  const ids = order.value === "" ? [] : order.value.split("\n");
+  const ids = useIds(() => busiest(session.document.sections.operators.entries()));
   return (
     <Table caption="The busiest operators" columns={OPERATORS}>
       {ids.length === 0 ? (
@@ -103,27 +106,34 @@ function FunctionOf({ id, session }: { id: string; session: Session }) {
 
 function Actors({ session, subject }: { session: Session; subject: string | null }) {
   const { actors } = session.document.sections;
-  const names = useComputed(() => sharesOf(actors.entries()).join("\n"));
-  const shares = names.value === "" ? [] : names.value.split("\n");
+  const shares = useIds(() => sharesOf(actors.entries()));
+  const mayOperate = session.application.value?.may_operate === true;
   const columns = [
     { title: "Actor" },
+    ...(mayOperate ? [{ title: "Stacks" }] : []),
     { title: "State" },
     { title: "Busy" },
     ...shares.map((name) => ({ title: name.replaceAll("_", " ") })),
-    { title: "Commit pause, median", right: true },
-    { title: "longest", right: true },
+    ...COMMIT_PAUSES,
   ];
   return (
     <Table caption="Shares of the time of all stream actors" columns={columns}>
       {actors.ids.value.map((id) => (
-        <ActorRow key={id} id={id} session={session} shares={shares} current={id === subject} />
+        <ActorRow key={id} id={id} session={session} shares={shares} mayOperate={mayOperate} current={id === subject} />
       ))}
     </Table>
   );
 }
 
-function ActorRow(properties: { id: string; session: Session; shares: readonly string[]; current: boolean }) {
-  const { id, session, shares, current } = properties;
+interface ActorRowProperties {
+  id: string;
+  session: Session;
+  shares: readonly string[];
+  mayOperate: boolean;
+  current: boolean;
+}
+
+function ActorRow({ id, session, shares, mayOperate, current }: ActorRowProperties) {
   const actor = session.document.sections.actors.value(id);
   if (actor === undefined) return null;
   return (
@@ -131,17 +141,12 @@ function ActorRow(properties: { id: string; session: Session; shares: readonly s
       <th scope="row">
         <ActorLink id={id} />
       </th>
-      <td class="reason">
-        <span class="actor-state" data-state={actor.state}>
-          {actor.state}
-        </span>
-        {actor.error === null ? null : (
-          <>
-            {": "}
-            <Foreign class="quiet" text={visible(actor.error, 300)} />
-          </>
-        )}
-      </td>
+      {mayOperate ? (
+        <td>
+          <FlameButton session={session} actor={id} />
+        </td>
+      ) : null}
+      <ActorStateCell actor={actor} />
       <td>
         <ShareBar share={actor.busy} />
       </td>
@@ -150,8 +155,7 @@ function ActorRow(properties: { id: string; session: Session; shares: readonly s
           <ShareBar share={actor.shares[name]} />
         </td>
       ))}
-      <td class="right">{milliseconds(actor.commit_pause_p50_ms)}</td>
-      <td class="right">{milliseconds(actor.commit_pause_max_ms)}</td>
+      <CommitPauseCells actor={actor} />
     </tr>
   );
 }

@@ -1,8 +1,9 @@
 import { ShareBar } from "../common/bar";
-import { count, milliseconds } from "../common/numbers";
+import { count } from "../common/numbers";
 import { Table } from "../common/table";
-import { Foreign, visible } from "../common/text";
+import { Foreign } from "../common/text";
 import type { Session } from "../shell/session";
+import { ActorStateCell, COMMIT_PAUSES, CommitPauseCells } from "./actor_cells";
 import { ActorLink, short } from "./task_table";
 
 const COLUMNS = [
@@ -14,8 +15,7 @@ const COLUMNS = [
   { title: "Tasks", right: true },
   { title: "Standbys", right: true },
   { title: "Busy" },
-  { title: "Commit pause, median", right: true },
-  { title: "longest", right: true },
+  ...COMMIT_PAUSES,
 ] as const;
 
 /** The stream actors, one a row. */
@@ -45,17 +45,7 @@ function ActorRow({ id, session, current }: { id: string; session: Session; curr
       <th scope="row">
         <ActorLink id={id} />
       </th>
-      <td class="reason">
-        <span class="actor-state" data-state={actor.state}>
-          {visible(actor.state)}
-        </span>
-        {actor.error === null ? null : (
-          <>
-            {": "}
-            <Foreign class="quiet" text={visible(actor.error, 200)} />
-          </>
-        )}
-      </td>
+      <ActorStateCell actor={actor} />
       <td>
         <Foreign text={short(actor.node_id)} />
       </td>
@@ -66,8 +56,7 @@ function ActorRow({ id, session, current }: { id: string; session: Session; curr
       <td>
         <ShareBar share={actor.busy} />
       </td>
-      <td class="right">{milliseconds(actor.commit_pause_p50_ms)}</td>
-      <td class="right">{milliseconds(actor.commit_pause_max_ms)}</td>
+      <CommitPauseCells actor={actor} />
     </tr>
   );
 }

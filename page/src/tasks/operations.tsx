@@ -6,7 +6,11 @@ import { visible } from "../common/text";
 import type { Session } from "../shell/session";
 
 /** A button that opens a dialog. Absent without the scope `operate`. */
-function Operation(properties: { session: Session; title: string; dialog: (close: () => void) => ComponentChildren }) {
+export function Operation(properties: {
+  session: Session;
+  title: string;
+  dialog: (close: () => void) => ComponentChildren;
+}) {
   const { session, title, dialog } = properties;
   const asks = useSignal(false);
   if (session.application.value?.may_operate !== true) return null;

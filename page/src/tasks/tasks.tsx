@@ -1,4 +1,5 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
+import { useIds } from "../common/ids";
 import { Foreign, visible } from "../common/text";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
@@ -15,9 +16,7 @@ export function Tasks({ session, subject }: ViewProperties) {
   const { tasks } = session.document.sections;
   const text = useSignal("");
   const by = useSignal<SortBy>("task");
-  // As a text, so that the table is drawn again if the order changes, and not with each figure.
-  const order = useComputed(() => chosen(tasks.entries(), text.value, by.value).join("\n"));
-  const ids = order.value === "" ? [] : order.value.split("\n");
+  const ids = useIds(() => chosen(tasks.entries(), text.value, by.value));
   const found = kindOf(session, subject);
   return (
     <div class={found === "none" ? "tasks-view" : "tasks-view open"}>

@@ -41,7 +41,7 @@ export function BoxLink({ box, functions, document, selected, reached }: Propert
       id={elementId(box)}
       class={`box ${box.kind} ${heat}`}
       href={hashOf("topology", box.id)}
-      tabIndex={reached ? 0 : -1}
+      tabindex={reached ? 0 : -1}
       draggable={false}
       aria-current={selected ? "true" : undefined}
     >

@@ -48,8 +48,7 @@ export function TopologyPicture({ topology, document, selected, begin }: Propert
         ref={svg}
         class="picture"
         role="application"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: arrows move the picture while it has the focus
-        tabIndex={0}
+        tabindex={0}
         aria-label={visible(`${picture.title}. Arrows move it, plus and minus enlarge it, 0 shows all of it.`)}
         onKeyDown={(event) => walk(event, picture, reached.value)}
         onFocusCapture={(event) => {

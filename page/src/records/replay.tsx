@@ -1,0 +1,104 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { ConfirmDialog, Problem } from "../common/dialog";
+import { counted } from "../common/numbers";
+import { visible } from "../common/text";
+import type { components } from "../server/schema";
+import type { Session } from "../shell/session";
+import { Operation } from "../tasks/operations";
+import type { Choice } from "./places";
+
+type ReplayBody = components["schemas"]["ReplayBody"];
+
+interface Properties {
+  session: Session;
+  choices: readonly Choice[];
+  /** Is called with the outcome as a sentence. */
+  onDone: (sentence: string) => void;
+}
+
+/** A button that replays letters. Absent without the scope `operate`, and if there is nothing to choose from. */
+export function Replay({ session, choices, onDone }: Properties) {
+  if (choices.length === 0) return null;
+  return (
+    <Operation
+      session={session}
+      title="Replay …"
+      dialog={(close) => <ReplayDialog session={session} choices={choices} onDone={onDone} onClose={close} />}
+    />
+  );
+}
+
+/** Shows the plan of a replay, which a dry run gives, before it is ordered. */
+function ReplayDialog(properties: Properties & { onClose: () => void }) {
+  const { session, onDone, onClose } = properties;
+  // The choices of the time at which the dialog was opened.
+  const choices = useSignal(properties.choices).peek();
+  const index = useSignal(0);
+  const plan = useSignal<ReplayBody | null>(null);
+  const problem = useSignal<unknown>(null);
+  const wish = choices[index.value]?.wish;
+  const path = `${session.path.peek()}dead-letters/replay`;
+  useEffect(() => {
+    let current = true;
+    plan.value = null;
+    problem.value = null;
+    session.client.post<ReplayBody>(path, { ...wish, dry_run: true }).then(
+      (body) => {
+        if (current) plan.value = body;
+      },
+      (error) => {
+        if (current) problem.value = error;
+      },
+    );
+    return () => {
+      current = false;
+    };
+  }, [index.value]);
+  const records = Object.values(plan.value?.to ?? {}).reduce((sum, each) => sum + each, 0);
+  async function order() {
+    const done = await session.client.post<ReplayBody>(path, wish);
+    onDone(`${counted(done.written, "record")} written again.`);
+  }
+  return (
+    <ConfirmDialog
+      title="Replay dead letters?"
+      order={records === 0 ? "Replay" : `Replay ${counted(records, "record")}`}
+      incomplete={records === 0}
+      onOrder={order}
+      onClose={onClose}
+    >
+      <label class="field">
+        Letters
+        <select
+          value={index.value}
+          onChange={(event) => {
+            index.value = Number(event.currentTarget.value);
+          }}
+        >
+          {choices.map(({ title }, at) => (
+            <option key={title} value={at}>
+              {visible(title, 120)}
+            </option>
+          ))}
+        </select>
+      </label>
+      <div aria-live="polite">
+        {problem.value === null ? null : <Problem error={problem.value} />}
+        {plan.value === null && problem.value === null ? <p class="quiet">Reading the letters …</p> : null}
+        {plan.value === null ? null : <Plan plan={plan.value} />}
+      </div>
+    </ConfirmDialog>
+  );
+}
+
+function Plan({ plan }: { plan: ReplayBody }) {
+  return (
+    <>
+      <p>Each record is written once to the topic and the partition that it came from:</p>
+      <pre class="plan">
+        <bdi>{plan.lines.map((line) => visible(line, 400)).join("\n")}</bdi>
+      </pre>
+    </>
+  );
+}
