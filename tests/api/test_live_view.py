@@ -145,11 +145,13 @@ def test_write_stalls_are_those_of_tasks_and_each_store_reports_that_of_its_task
     def stores(waited_ms: float, rate: float, stopped: int) -> Any:
         return {
             (STATE, name, store): value
-            for name, value in (
-                ("write-stall-duration-total", waited_ms), ("actual-delayed-write-rate", rate), ("is-write-stopped", stopped)
-            )
             for store in ("counts", "sums")
-        }  # fmt: skip
+            for name, value in (
+                ("write-stall-duration-total", waited_ms),
+                ("actual-delayed-write-rate", rate),
+                ("is-write-stopped", stopped),
+            )
+        }
 
     one = actor("one", task(0, measured=stores(1500, 8_000_000, 1)), task(1, measured=stores(500, 0, 1)))
     rocksdb = live(application(one)).actors["one"].rocksdb
