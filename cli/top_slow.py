@@ -13,7 +13,7 @@ from penstock.cli.top_tables import Column, count_text, share_text, table
 from penstock.common.shown import seconds_text
 
 _LONGEST_NAME = 44
-_NONE_BUSY = "No operator has taken a measurable share of time yet"
+_NONE_BUSY = "No operator has a measured share of time yet"
 
 
 def slow_lines(slow: Slow, width: int) -> list[Text]:

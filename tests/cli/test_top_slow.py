@@ -87,7 +87,7 @@ def test_of_a_silent_actor_no_time_is_shown() -> None:
     assert [(row.actor_id, row.busy, bool(row.shares or row.rocksdb or row.gc)) for row in slow.actors] == [
         ("two", 0.2, True), ("one", None, False)
     ]  # fmt: skip
-    assert any("No operator has taken a measurable share of time" in line for line in drawn(slow=slow))
+    assert any("No operator has a measured share of time" in line for line in drawn(slow=slow))
 
 
 def test_a_narrow_window_shows_the_largest_shares() -> None:
