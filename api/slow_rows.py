@@ -52,10 +52,12 @@ class ActorTime:
 
 @dataclass(frozen=True)
 class Slow:
-    """The operators that take most of an actor's time and the actors, the busiest first."""
+    """The operators that take most of an actor's time and the actors, the busiest first. ``is_known``: True if the
+    share of an operator is known."""
 
     operators: tuple[OperatorRow, ...] = ()
     actors: tuple[ActorTime, ...] = ()
+    is_known: bool = False
 
     def body(self) -> dict[str, Any]:
         """Returns the part of ``penstock top --json`` that is about it."""
@@ -69,7 +71,8 @@ def slow_of(status: ApplicationStatus, functions: Mapping[str, FunctionView]) ->
     """Returns what is known of ``status``. ``functions``: the first function of each operator that has any."""
     heard = [actor for actor in status.actors if actor.actor_id not in status.silent]
     measured = measured_of(task for actor in heard for task in actor.tasks)
-    busy = [(name, row) for name, row in operators_of(measured[NODE]).items() if row["busy"]]
+    operators = operators_of(measured[NODE])
+    busy = [(name, row) for name, row in operators.items() if row["busy"]]
     busy.sort(key=lambda each: (-each[1]["busy"], each[0]))
     rocksdb = rocksdb_of(measured[STATE])
     actors = []
@@ -87,7 +90,7 @@ def slow_of(status: ApplicationStatus, functions: Mapping[str, FunctionView]) ->
         )
     actors.sort(key=lambda each: -1.0 if each.busy is None else each.busy, reverse=True)
     rows = tuple(_operator(name, row, functions.get(name)) for name, row in busy[:_MOST_OPERATORS])
-    return Slow(rows, tuple(actors))
+    return Slow(rows, tuple(actors), any(row["busy"] is not None for row in operators.values()))
 
 
 def _operator(name: str, row: Row, function: FunctionView | None) -> OperatorRow:

@@ -13,13 +13,12 @@ from penstock.cli.top_tables import Column, count_text, share_text, table
 from penstock.common.shown import seconds_text
 
 _LONGEST_NAME = 44
-_NONE_BUSY = "No operator has a measured share of time yet"
 
 
 def slow_lines(slow: Slow, width: int) -> list[Text]:
     """Returns all there is to show."""
-    operators, times, details = _tables(slow.operators, slow.actors, width)
-    return [*(operators or [Text(_NONE_BUSY, style="dim")]), Text(), *times, Text(), *details]
+    times, details = _tables(slow.actors, width)
+    return [*_operators(slow, slow.operators, width), Text(), *times, Text(), *details]
 
 
 def slow_frame(slow: Slow, matches: Callable[..., bool], width: int, room: int, first: int) -> tuple[list[Text], int]:
@@ -27,8 +26,8 @@ def slow_frame(slow: Slow, matches: Callable[..., bool], width: int, room: int, 
     The busiest operators have a third of the room; the rest is of the actors, which scroll."""
     chosen = [row for row in slow.operators if matches(row.operator, _function_of(row))]
     actors = [row for row in slow.actors if matches(row.actor_id)]
-    operators, times, details = _tables(chosen, actors, width)
-    lines = (operators or [Text(_NONE_BUSY, style="dim")])[: max(2, room // 3)]
+    operators, (times, details) = _operators(slow, chosen, width), _tables(actors, width)
+    lines = operators[: max(2, room // 3)]
     left = room - len(lines) - 4  # two empty lines and two headings
     if left < 2:
         at = min(first, max(0, len(actors) - (room - len(lines) - 2)))
@@ -36,18 +35,20 @@ def slow_frame(slow: Slow, matches: Callable[..., bool], width: int, room: int, 
     shown = min(left // 2, len(actors))
     at = min(first, len(actors) - shown)
     rows = slice(1 + at, 1 + at + shown)
-    lines = (operators or lines)[: room - 2 * shown - 4]
+    lines = operators[: room - 2 * shown - 4]
     return [*lines, Text(), times[0], *times[rows], Text(), details[0], *details[rows]], at
 
 
-def _tables(
-    operators: Sequence[OperatorRow], actors: Sequence[ActorTime], width: int
-) -> tuple[list[Text], list[Text], list[Text]]:
-    return (
-        table(_OPERATORS, operators, width) if operators else [],
-        table(_times(actors), actors, width),
-        table(_details(actors), actors, width),
-    )
+def _operators(slow: Slow, chosen: Sequence[OperatorRow], width: int) -> list[Text]:
+    """Returns the table of those that are ``chosen`` of ``slow``, or why there are none to choose from."""
+    if slow.operators:
+        return table(_OPERATORS, chosen, width)
+    known = "No operator takes a measurable share of time"
+    return [Text(known if slow.is_known else "The shares of operators are not known yet", style="dim")]
+
+
+def _tables(actors: Sequence[ActorTime], width: int) -> tuple[list[Text], list[Text]]:
+    return table(_times(actors), actors, width), table(_details(actors), actors, width)
 
 
 def _function_of(row: OperatorRow) -> str:

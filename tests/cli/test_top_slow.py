@@ -87,7 +87,9 @@ def test_of_a_silent_actor_no_time_is_shown() -> None:
     assert [(row.actor_id, row.busy, bool(row.shares or row.rocksdb or row.gc)) for row in slow.actors] == [
         ("two", 0.2, True), ("one", None, False)
     ]  # fmt: skip
-    assert any("No operator has a measured share of time" in line for line in drawn(slow=slow))
+    assert "The shares of operators are not known yet" in drawn(slow=slow)
+    none = application(actor("one", task(0, measured={(NODE, "busy-ratio", "enrich"): 0.0})))
+    assert "No operator takes a measurable share of time" in drawn(status=none)
 
 
 def test_a_narrow_window_shows_the_largest_shares() -> None:
@@ -142,6 +144,7 @@ def test_a_filter_finds_operators_by_name_or_function_and_actors() -> None:
 
     assert [row[0] for row in rows_of(after(b"/program.py\r"), "OPERATOR")] == ["OPERATOR", "enrich"]
     assert [row[0] for row in rows_of(after(b"/two\r"), "PROCESS")] == ["ACTOR", "two"]
+    assert [row[0] for row in rows_of(after(b"/two\r"), "OPERATOR")] == ["OPERATOR"]
 
 
 def test_long_and_hostile_names_leave_the_figures_in_place() -> None:
