@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def status(
     application: Annotated[
-        str | None, typer.Argument(metavar="[APP]", help="The application's id; by default all")
+        str | None, typer.Argument(metavar="APP", help="The application's id; by default all")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -172,6 +172,7 @@ def show(
 
 
 def _at(clients: KafkaClients, topic: str, places: list[str]) -> Iterator[Letter]:
+    """Yields the letters at ``places``. Raises ConfigError if there is none at one of them."""
     partitions = partitions_of(clients, topic)
     there = all_letters(clients, topic).ranges
     for at, offset in options.places_of(places, partitions):
@@ -235,6 +236,7 @@ def replay(
         raise ConfigError(f"--to {to} is the dead letter topic itself: give another topic, or leave out --to")
     letters = all_letters(clients, topic, _tell)
     if places:
+        list(_at(clients, topic, places))  # each must be there
         selected = options.with_places(selected, places, list(letters.ranges))
     if to is not None:
         partitions_of(clients, to)

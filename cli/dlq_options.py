@@ -39,7 +39,7 @@ Contains = Annotated[
     str | None,
     typer.Option(metavar="TEXT", help="Only letters with this text in the message, stack trace, key or value"),
 ]
-Places = Annotated[list[str] | None, typer.Argument(metavar="[PARTITION@OFFSET]...", help="Only these letters")]
+Places = Annotated[list[str] | None, typer.Argument(metavar="PARTITION@OFFSET", help="Only these letters")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of letters")]
 
 

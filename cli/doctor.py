@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     target: Annotated[
-        str | None, typer.Argument(metavar="[MODULE:APP]", help="Also check this program, with its configuration")
+        str | None, typer.Argument(metavar="MODULE:APP", help="Also check this program, with its configuration")
     ] = None,
     bootstrap_servers: Annotated[
         str | None,

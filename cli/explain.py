@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def explain(
     message: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MESSAGE]", help="A log line, an error, or a part of one; by default all are listed"),
+        typer.Argument(metavar="MESSAGE", help="A log line, an error, or a part of one; by default all are listed"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

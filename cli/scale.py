@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 def scale(
     application: Annotated[str, typer.Argument(metavar="APP", help="The application's id")],
     actors: Annotated[
-        int | None, typer.Argument(metavar="[ACTORS]", min=1, help="The new number of stream actors")
+        int | None, typer.Argument(metavar="ACTORS", min=1, help="The new number of stream actors")
     ] = None,
     dry_run: Annotated[
         bool,

@@ -85,7 +85,7 @@ def register(app: typer.Typer) -> None:
 
 def stores(
     application: Application,
-    store: Annotated[str | None, typer.Argument(metavar="[STORE]", help="Only this store")] = None,
+    store: Annotated[str | None, typer.Argument(metavar="STORE", help="Only this store")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show an application's stores, with kinds, actors, changelogs, bytes on disk, the lag of each partition, and the

@@ -22,14 +22,15 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from penstock.api.processed import Processed, Rates
+from penstock.api.slow_rows import Slow, slow_of
 from penstock.api.top_rows import Top, top_of
 from penstock.cli.applications import Application
 from penstock.cli.output import AsJson, console, print_json
 from penstock.cli.screen import terminal
 from penstock.cli.top_frame import frame, plain
 from penstock.cli.top_keys import View, keys_of, pressed
-from penstock.cli.top_source import SilentError, StatusSource
-from penstock.cluster.read_side import ApplicationState, ApplicationStatus
+from penstock.cli.top_source import Heard, SilentError, StatusSource
+from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
 from penstock.common.shown import seconds_text
@@ -50,7 +51,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print the figures once, as in a pipe")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch an application: its faults, and its tasks and actors, the slowest first.
+    """Watch an application: its faults, its tasks and actors, the slowest first, and why it is slow.
 
     On a terminal the view fills the screen until q or Ctrl-C; h lists the keys. Otherwise the figures are printed once.
     """
@@ -59,12 +60,13 @@ def top(
         from penstock.cluster.ray_cluster import connections
 
         connections.connect_to(application)
-        found = top_of(control.require_status(application))
+        status = control.require_status(application)
+        found, slow = top_of(status), slow_of(status, control.functions_of(application) or {})
         if as_json:
-            print_json(found.body())
+            print_json({**found.body(), **slow.body()})
         else:
             shown = console()
-            shown.print(*plain(found, shown.width), sep="\n", soft_wrap=True)
+            shown.print(*plain(found, slow, shown.width), sep="\n", soft_wrap=True)
         return
     with closing(StatusSource(application)) as source:
         end = watch(source)
@@ -81,7 +83,7 @@ def can_draw() -> bool:
 class Answer:
     """The last answer of a coordinator, and the time of it; ``problem``: the error of a later question."""
 
-    status: ApplicationStatus | None
+    heard: Heard | None
     at_s: float
     at: datetime
     problem: str | None = None
@@ -92,7 +94,7 @@ class Asking:
     """Takes one status after the other, in a thread of its own, so that keys work while no status comes. ``ask`` waits
     for the next one, and raises SilentError or ApplicationStateError."""
 
-    def __init__(self, ask: Callable[[], ApplicationStatus], clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, ask: Callable[[], Heard], clock_s: Callable[[], float] = time.monotonic) -> None:
         self._ask, self._clock_s = ask, clock_s
         self._last = Answer(None, clock_s(), datetime.now())
         self._ended = threading.Event()
@@ -118,13 +120,13 @@ class Asking:
     def look(self) -> None:
         """Ask once."""
         try:
-            status = self._ask()
+            heard = self._ask()
         except SilentError as error:
             self._last = replace(self._last, problem=str(error) or self._last.problem)
         except ApplicationStateError as error:
             self._last = replace(self._last, problem=str(error), gone=True)
         else:
-            self._last = Answer(status, self._clock_s(), datetime.now(), gone=status.state.has_ended)
+            self._last = Answer(heard, self._clock_s(), datetime.now(), gone=heard.status.state.has_ended)
 
 
 class Screen:
@@ -134,21 +136,23 @@ class Screen:
     def __init__(self) -> None:
         self.view = View()
         self._top: Top | None = None
+        self._slow = Slow()
         self._answer: Answer | None = None
         self._processed = Processed()
         self._rates: Rates[TaskId] = Rates()
 
     def take(self, answer: Answer) -> None:
         """Take the last answer, unless it is known or the view is paused."""
-        known = self._answer.status if self._answer is not None else None
-        if answer.status is not None and answer.status is not known and not self.view.paused:
-            rates = self._rates.of(self._processed.of(answer.status.tasks), answer.at_s)
-            self._top = top_of(answer.status, rates)
+        known = self._answer.heard if self._answer is not None else None
+        if answer.heard is not None and answer.heard is not known and not self.view.paused:
+            status = answer.heard.status
+            rates = self._rates.of(self._processed.of(status.tasks), answer.at_s)
+            self._top, self._slow = top_of(status, rates), slow_of(status, answer.heard.functions)
         self._answer = answer
 
     def lines(self, width: int, height: int, now_s: float) -> Group:
         """Returns a frame for a window of this size."""
-        drawn = frame(self._top, self.view, width, height, self._note(now_s))
+        drawn = frame(self._top, self.view, width, height, self._note(now_s), self._slow)
         self.view = replace(self.view, first=drawn.first)
         return Group(*drawn.lines)
 
@@ -161,7 +165,7 @@ class Screen:
         return f"The coordinator has not answered {since}: {answer.problem or 'no answer yet'}.{then}"
 
 
-def watch(ask: Callable[[], ApplicationStatus]) -> str:
+def watch(ask: Callable[[], Heard]) -> str:
     """Fill the screen until the user quits, or the application ends. Returns the end of a sentence about the latter,
     otherwise ''. Raises ApplicationStateError if it has failed, or was not there."""
     # Ray's own handler of SIGTERM ends the process at once, and leaves the terminal as it is.
@@ -188,11 +192,11 @@ def _shown(console: Console, read_keys: Callable[[], bytes], asking: Asking) -> 
 
 
 def _end_of(answer: Answer) -> str:
-    if answer.status is None:
+    if answer.heard is None:
         raise ApplicationStateError(answer.problem or "the application has ended")
-    if answer.status.state is ApplicationState.ERROR:
-        name = answer.status.application_id
-        raise ApplicationStateError(f"application {name!r} has ended in ERROR: {answer.status.error}")
+    status = answer.heard.status
+    if status.state is ApplicationState.ERROR:
+        raise ApplicationStateError(f"application {status.application_id!r} has ended in ERROR: {status.error}")
     return "has ended"
 
 

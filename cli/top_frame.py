@@ -6,34 +6,24 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from functools import partial
 
 from rich.text import Text
 
+from penstock.api.slow_rows import Slow
 from penstock.api.standbys import standbys_text
 from penstock.api.top_rows import ActorRow, TaskRow, Top, slowness
 from penstock.cli.output import LEVEL_STYLES
 from penstock.cli.top_keys import HELP, Sort, View
-from penstock.cluster.findings import BEHIND_S, BUSY, Finding, Level
+from penstock.cli.top_slow import slow_frame, slow_lines
+from penstock.cli.top_tables import Column, count_text, share_text, table
+from penstock.cluster.findings import BEHIND_S, Finding, Level
 from penstock.cluster.read_side import SILENT, WAITING, TaskState
 from penstock.common.shown import counted, seconds_text
 
-_GAP = 2
 _BAR = 10
 _FEW_LINES = 12
 """Lines of a window below which only the first finding and the tasks are shown."""
-R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class _Column(Generic[R]):
-    """A column. Those with the largest ``rank`` are left out first if the window is narrow."""
-
-    title: str
-    cell: Callable[[R], Text]
-    rank: int
-    right: bool = False
-    key: Sort | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +34,7 @@ class Frame:
     first: int = 0
 
 
-def frame(top: Top | None, view: View, width: int, height: int, note: str = "") -> Frame:
+def frame(top: Top | None, view: View, width: int, height: int, note: str = "", slow: Slow | None = None) -> Frame:
     """Returns at most ``height`` lines of at most ``width`` characters. ``note`` replaces the first line; ``top`` is
     None while nothing is known."""
     if view.help:
@@ -59,21 +49,29 @@ def frame(top: Top | None, view: View, width: int, height: int, note: str = "") 
     if roomy:
         lines += [_headline(top, view), Text()]
     room = height - len(lines) - 1
-    actors = _table(_ACTORS, [row for row in top.actors if _matches(view, row.actor_id)], width) if roomy else []
-    actors = [Text(), *actors[: max(3, room // 3)]] if len(actors) > 1 else []
-    tasks = _table(_task_columns(top), _chosen(top, view), width, view.sort)
-    room -= len(actors) + 1
-    at = min(view.first, max(0, len(tasks) - 1 - max(0, room)))
-    lines += [*tasks[:1], *tasks[1 + at : 1 + at + max(0, room)], *actors]
+    if view.slow:
+        shown, at = slow_frame(slow or Slow(), partial(_matches, view), width, room, view.first)
+    else:
+        shown, at = _tasks_and_actors(top, view, width, room, roomy)
+    lines += shown
     lines += [Text()] * (height - 1 - len(lines)) + [footer]
     return Frame(_fitted(lines, width, height), at)
 
 
-def plain(top: Top, width: int) -> list[Text]:
+def _tasks_and_actors(top: Top, view: View, width: int, room: int, roomy: bool) -> tuple[list[Text], int]:
+    actors = table(_ACTORS, [row for row in top.actors if _matches(view, row.actor_id)], width) if roomy else []
+    actors = [Text(), *actors[: max(3, room // 3)]] if len(actors) > 1 else []
+    tasks = table(_task_columns(top), _chosen(top, view), width, view.sort)
+    room -= len(actors) + 1
+    at = min(view.first, max(0, len(tasks) - 1 - max(0, room)))
+    return [*tasks[:1], *tasks[1 + at : 1 + at + max(0, room)], *actors], at
+
+
+def plain(top: Top, slow: Slow, width: int) -> list[Text]:
     """Returns all there is to show, for an output that is no terminal."""
     lines = [Text(_told(finding), style=LEVEL_STYLES[finding.level]) for finding in top.findings]
-    lines += [_headline(top, View()), Text(), *_table(_task_columns(top), _chosen(top, View()), width)]
-    return [*lines, Text(), *_table(_ACTORS, top.actors, width)]
+    lines += [_headline(top, View()), Text(), *table(_task_columns(top), _chosen(top, View()), width)]
+    return [*lines, Text(), *table(_ACTORS, top.actors, width), Text(), *slow_lines(slow, width)]
 
 
 def _fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
@@ -113,7 +111,8 @@ def _footer(view: View) -> Text:
     if view.typing is not None:
         return Text(f"filter: {view.typing}_   Enter keeps it, Esc removes it", style="bold")
     filtered = f"   filter: {view.filter}" if view.filter else ""
-    return Text(f"q quit  h help  / filter  p pause  b t a s l r u sort{filtered}", style="dim")
+    keys = "w tasks" if view.slow else "w why slow  b t a s l r u sort"
+    return Text(f"q quit  h help  / filter  p pause  {keys}{filtered}", style="dim")
 
 
 def _help() -> list[Text]:
@@ -170,67 +169,29 @@ def _behind(row: TaskRow) -> Text:
     return Text(seconds_text(row.behind_s), style="yellow" if row.behind_s >= BEHIND_S else "")
 
 
-def _share(share: float | None) -> Text:
-    return Text("?") if share is None else Text(f"{share:.0%}", style="yellow" if share >= BUSY else "")
-
-
-def _count(number: float | None) -> Text:
-    return Text("?" if number is None else f"{number:,.0f}")
-
-
-def _task_columns(top: Top) -> list[_Column[TaskRow]]:
+def _task_columns(top: Top) -> list[Column[TaskRow]]:
     has_standbys = any(row.standbys for row in top.tasks)
     return _TASKS if has_standbys else _TASKS[:-1]
 
 
-_TASKS: list[_Column[TaskRow]] = [
-    _Column("TASK", lambda row: Text(str(row.task_id)), 0, key=Sort.TASK),
-    _Column("ACTOR", lambda row: Text(row.actor_id or "-"), 4, key=Sort.ACTOR),
-    _Column("STATE", _state, 3, key=Sort.STATE),
-    _Column("BEHIND", _behind, 1, right=True, key=Sort.BEHIND),
-    _Column("LAG", lambda row: _count(row.lag), 2, right=True, key=Sort.LAG),
-    _Column("REC/S", lambda row: _count(row.records_per_s), 5, right=True, key=Sort.RATE),
-    _Column("BUSY", lambda row: _share(row.busy), 6, right=True, key=Sort.BUSY),
-    _Column("STANDBYS", lambda row: Text(standbys_text(row.standbys)), 7),
+_TASKS: list[Column[TaskRow]] = [
+    Column("TASK", lambda row: Text(str(row.task_id)), 0, key=Sort.TASK),
+    Column("ACTOR", lambda row: Text(row.actor_id or "-"), 4, key=Sort.ACTOR),
+    Column("STATE", _state, 3, key=Sort.STATE),
+    Column("BEHIND", _behind, 1, right=True, key=Sort.BEHIND),
+    Column("LAG", lambda row: count_text(row.lag), 2, right=True, key=Sort.LAG),
+    Column("REC/S", lambda row: count_text(row.records_per_s), 5, right=True, key=Sort.RATE),
+    Column("BUSY", lambda row: share_text(row.busy), 6, right=True, key=Sort.BUSY),
+    Column("STANDBYS", lambda row: Text(standbys_text(row.standbys)), 7),
 ]
-_ACTORS: list[_Column[ActorRow]] = [
-    _Column("ACTOR", lambda row: Text(row.actor_id), 0),
-    _Column("STATE", lambda row: Text(row.state, style="" if row.state == "running" else "yellow"), 3),
-    _Column("BUSY", lambda row: _share(row.busy), 1, right=True),
-    _Column("COMMIT PAUSE p50", lambda row: Text(f"{row.commit_pause_p50_ms:,.1f} ms"), 5, right=True),
-    _Column("max", lambda row: Text(f"{row.commit_pause_max_ms:,.1f} ms"), 2, right=True),
-    _Column("COMMITS", lambda row: _count(row.commits), 6, right=True),
-    _Column("TASKS", lambda row: _count(row.tasks), 4, right=True),
-    _Column("STANDBYS", lambda row: _count(row.standbys), 7, right=True),
-    _Column("NODE", lambda row: Text(row.node_id[:8]), 8),
+_ACTORS: list[Column[ActorRow]] = [
+    Column("ACTOR", lambda row: Text(row.actor_id), 0),
+    Column("STATE", lambda row: Text(row.state, style="" if row.state == "running" else "yellow"), 3),
+    Column("BUSY", lambda row: share_text(row.busy), 1, right=True),
+    Column("COMMIT PAUSE p50", lambda row: Text(f"{row.commit_pause_p50_ms:,.1f} ms"), 5, right=True),
+    Column("max", lambda row: Text(f"{row.commit_pause_max_ms:,.1f} ms"), 2, right=True),
+    Column("COMMITS", lambda row: count_text(row.commits), 6, right=True),
+    Column("TASKS", lambda row: count_text(row.tasks), 4, right=True),
+    Column("STANDBYS", lambda row: count_text(row.standbys), 7, right=True),
+    Column("NODE", lambda row: Text(row.node_id[:8]), 8),
 ]
-
-
-def _table(columns: Sequence[_Column[R]], rows: Sequence[R], width: int, sort: Sort | None = None) -> list[Text]:
-    """Returns a heading and a line for each row, with the columns that fit."""
-    cells = [[column.cell(row) for row in rows] for column in columns]
-    widths = [
-        max([len(column.title), *(each.cell_len for each in found)])
-        for column, found in zip(columns, cells, strict=True)
-    ]
-    kept = set(range(len(columns)))
-    while len(kept) > 1 and sum(widths[at] + _GAP for at in kept) - _GAP > width:
-        kept.remove(max(kept, key=lambda at: columns[at].rank))
-    shown = sorted(kept)
-    titles = [
-        Text(columns[at].title, style="bold underline" if columns[at].key is sort is not None else "bold")
-        for at in shown
-    ]
-    lines = [titles, *([cells[at][number] for at in shown] for number in range(len(cells[0])))]
-    return [_line([(columns[at].right, widths[at]) for at in shown], line) for line in lines]
-
-
-def _line(shapes: Sequence[tuple[bool, int]], cells: Sequence[Text]) -> Text:
-    line = Text()
-    for (right, width), cell in zip(shapes, cells, strict=True):
-        padding = " " * (width - cell.cell_len)
-        if line:
-            line.append(" " * _GAP)
-        line = line.append(padding).append_text(cell) if right else line.append_text(cell).append(padding)
-    line.rstrip()
-    return line

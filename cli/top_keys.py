@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 HELP = (
+    ("w", "why it is slow: the busiest operators, the time of actors; again: the tasks"),
     ("b t a s l r u", "sort by BEHIND, TASK, ACTOR, STATE, LAG, REC/S, BUSY"),
     ("", "the same key again reverses the order"),
     ("/", "show only tasks and actors that contain a text"),
@@ -32,8 +33,8 @@ class Sort(Enum):
 
 @dataclass(frozen=True)
 class View:
-    """The user's choices. ``typing``: the text of a filter that is being typed, None if none is. ``first``: the number
-    of tasks above the window."""
+    """The user's choices. ``typing``: the text of a filter that is being typed, None if none is. ``slow``: operators
+    and the time of actors are shown instead of tasks. ``first``: the number of tasks, or actors, above the window."""
 
     sort: Sort = Sort.BEHIND
     reverse: bool = False
@@ -42,6 +43,7 @@ class View:
     paused: bool = False
     help: bool = False
     quit: bool = False
+    slow: bool = False
     first: int = 0
 
     @property
@@ -87,7 +89,7 @@ def pressed(view: View, key: str) -> View:
         return _typed(view, view.typing, key)
     if view.help:
         return replace(view, help=False)
-    if key in _SORTS:
+    if key in _SORTS and not view.slow:
         sort = _SORTS[key]
         return replace(view, sort=sort, reverse=sort is view.sort and not view.reverse, first=0)
     if key in _SCROLLS:
@@ -97,6 +99,8 @@ def pressed(view: View, key: str) -> View:
             return replace(view, typing=view.filter, first=0)
         case "esc":
             return replace(view, filter="")
+        case "w":
+            return replace(view, slow=not view.slow, first=0)
         case "p" | " ":
             return replace(view, paused=not view.paused)
         case "h" | "?":

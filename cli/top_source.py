@@ -1,4 +1,4 @@
-"""The statuses that ``penstock top`` shows, from a process of their own.
+"""The answers that ``penstock top`` shows, from a process of their own.
 
 If a process has lost its Ray cluster for a minute, Ray ends it at once and without a message. The terminal would remain
 as ``top`` has set it. So only this process connects to Ray; when it ends, another one takes its place.
@@ -10,11 +10,12 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from penstock.cluster.read_side import ApplicationStatus
+from penstock.cluster.read_side import ApplicationStatus, FunctionView
 from penstock.common.errors import ApplicationStateError
 
 _ASK_EVERY_S = 1.0
@@ -22,7 +23,15 @@ _WAIT_S = 0.25
 _AGAIN_S = 5.0
 """Time between two attempts to connect."""
 Answer = tuple[str, object]
-"""``status`` with a status; ``silent`` and ``gone`` with the reason; ``unconnected`` with the reason."""
+"""``heard`` with a ``Heard``; ``silent`` and ``gone`` with the reason; ``unconnected`` with the reason."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A status, and the first function of each operator of the program, as far as they are known."""
+
+    status: ApplicationStatus
+    functions: Mapping[str, FunctionView] = field(default_factory=dict)
 
 
 class SilentError(ApplicationStateError):
@@ -39,8 +48,8 @@ class StatusSource:
         self._process: BaseProcess | None = None
         self._answers: Connection | None = None
 
-    def __call__(self) -> ApplicationStatus:
-        """Returns the next status. Raises SilentError if none comes now, ApplicationStateError if none will."""
+    def __call__(self) -> Heard:
+        """Returns the next answer. Raises SilentError if none comes now, ApplicationStateError if none will."""
         answers = self._answers or self._start()
         try:
             if not answers.poll(_WAIT_S):
@@ -49,7 +58,7 @@ class StatusSource:
         except (EOFError, OSError):
             self.close()
             raise SilentError("the connection to Ray is lost") from None
-        if isinstance(content, ApplicationStatus):
+        if isinstance(content, Heard):
             self._answered = True
             return content
         if kind == "gone" or (kind == "unconnected" and not self._answered):
@@ -80,7 +89,6 @@ def answer(application: str, to: Connection) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in (1, 2):  # the lines of Ray
         os.dup2(nowhere, number)
-    from penstock.cluster.client import control
     from penstock.cluster.ray_cluster import connections
 
     try:
@@ -91,18 +99,37 @@ def answer(application: str, to: Connection) -> None:
             except ApplicationStateError as error:
                 to.send(("unconnected", str(error)))
             time.sleep(_AGAIN_S)
+        ask = _Question(application)
         while True:
-            to.send(_asked(lambda: control.require_status(application)))
+            to.send(_asked(ask))
             time.sleep(_ASK_EVERY_S)
     except (BrokenPipeError, ConnectionResetError):
         return
 
 
-def _asked(ask: Callable[[], ApplicationStatus]) -> Answer:
+class _Question:
+    """Asks for the status each time, and for the functions when another version of the program is to run."""
+
+    def __init__(self, application: str) -> None:
+        self._application = application
+        self._generation: int | None = None
+        self._functions: Mapping[str, FunctionView] = {}
+
+    def __call__(self) -> Heard:
+        from penstock.cluster.client import control
+
+        status = control.require_status(self._application)
+        generation = status.rollout.generation
+        if generation != self._generation and (found := control.functions_of(self._application)) is not None:
+            self._generation, self._functions = generation, found
+        return Heard(status, self._functions)
+
+
+def _asked(ask: Callable[[], Heard]) -> Answer:
     from penstock.cluster.client.control import CoordinatorSilentError
 
     try:
-        return "status", ask()
+        return "heard", ask()
     except CoordinatorSilentError as error:
         return "silent", str(error)
     except ApplicationStateError as error:

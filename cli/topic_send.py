@@ -129,7 +129,7 @@ def send(
     topic: TopicName,
     bootstrap_servers: BootstrapServers,
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Files to read; none, or -: standard input")
+        list[Path] | None, typer.Argument(metavar="FILE", help="Files to read; none, or -: standard input")
     ] = None,
     key: KeySerde = SerdeName.STRING,
     value: ValueSerde = SerdeName.STRING,

@@ -248,13 +248,20 @@ def _why_behind(status: ApplicationStatus, actor: ActorStatus, task: TaskStatus)
     if own >= BUSY or len(actor.tasks) == 1:
         alone = f"{name} is busy {_busy_in(actor, busy)} with task {task.task_id} alone"
         return f"{alone}: only more partitions, or less work, help it"
-    scaling = status.scaling
-    more = (
-        f"'penstock scale {status.application_id} {scaling.advised}' spreads them"
-        if scaling is not None and scaling.advised > len(status.actors)
-        else "more actors would share them"
-    )
-    return f"{name} is busy {_busy_in(actor, busy)} with {len(actor.tasks)} tasks: {more}"
+    return f"{name} is busy {_busy_in(actor, busy)} with {len(actor.tasks)} tasks: {_more_actors(status)}"
+
+
+def _more_actors(status: ApplicationStatus) -> str:
+    """Returns the remedy for an actor that has too many tasks."""
+    scaling, now = status.scaling, len(status.actors)
+    if scaling is not None and scaling.wanted > now:
+        missing = scaling.wanted - now
+        return (
+            f"{counted(missing, 'actor')} more will share them, but {'has' if missing == 1 else 'have'} not started yet"
+        )
+    if scaling is not None and scaling.advised > now:
+        return f"'penstock scale {status.application_id} {scaling.advised}' spreads them"
+    return "more actors would share them"
 
 
 def _warnings(status: ApplicationStatus) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from penstock.cluster.application_history import (
 )
 from penstock.cluster.application_metadata import StoreMetadata
 from penstock.cluster.letter_side import LetterSide
-from penstock.cluster.program_view import ProgramView, RolloutView
+from penstock.cluster.program_view import FunctionView, ProgramView, RolloutView
 from penstock.cluster.record_side import RecordSide
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling_status import ActorCount, ScalingStatus
@@ -62,6 +62,7 @@ __all__ = [
     "Flame",
     "FlameOwner",
     "FlameRefused",
+    "FunctionView",
     "HistoryEvent",
     "KeyQuery",
     "LetterSide",

@@ -6,19 +6,22 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from penstock.api.page.deltas import Document, Row
-from penstock.api.page.figures import (
+from penstock.api.figures import (
     Measured,
     TopicCount,
+    gc_of,
     measured_of,
     operators_of,
     rocksdb_of,
     rocksdb_of_actor,
     rounded,
+    shares_of,
     stores_of,
+    thread_figures_of,
     topic_counts_of,
     topics_of,
 )
+from penstock.api.page.deltas import Document, Row
 from penstock.api.processed import Ascending, Processed, Rates
 from penstock.api.status import findings_body
 from penstock.api.top_rows import TaskRow, Top, top_of
@@ -29,7 +32,6 @@ from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
 from penstock.common.version import version
 
 VERSION = version()  # it takes milliseconds
-_RATIO = "-ratio"
 
 
 class LiveView:
@@ -167,8 +169,7 @@ def _actors(status: ApplicationStatus, top: Top, rocksdb: Mapping[TaskId, Mappin
 
 
 def _actor(actor: ActorStatus, state: str, silent: bool) -> Row:
-    measured = {} if silent else {key[1]: value for key, value in actor.measured.items() if key[0] == THREAD}
-    numbers = {name: value for name, value in measured.items() if isinstance(value, int | float)}
+    figures = {} if silent else thread_figures_of(actor)
     stops = actor.commit_stops
     return {
         "node_id": actor.node_id,
@@ -178,20 +179,12 @@ def _actor(actor: ActorStatus, state: str, silent: bool) -> Row:
         "tasks": [str(task.task_id) for task in actor.tasks],
         "standbys": [str(standby.task_id) for standby in actor.standbys],
         "busy": None if silent else rounded(share_of(actor), 3),
-        "shares": {
-            name.removesuffix(_RATIO).replace("-", "_"): rounded(value, 3)
-            for name, value in numbers.items()
-            if name.endswith(_RATIO)
-        },
+        "shares": shares_of(figures),
         "commit_pause_p50_ms": rounded(stops.minute_p50_ms, 2),
         "commit_pause_max_ms": rounded(stops.minute_max_ms, 2),
         "commits": actor.commits,
         "error": actor.error,
-        "gc": {
-            name.removeprefix("gc-").replace("-", "_"): rounded(value, 3)
-            for name, value in numbers.items()
-            if name.startswith("gc-") and not name.endswith(_RATIO)
-        },
+        "gc": gc_of(figures),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +14,7 @@ from penstock.cluster.client.http_actor import stop_http
 from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.coordinator_shell import final_state, kept_operations
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
+from penstock.cluster.program_view import FunctionView, ProgramView
 from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.topology_difference import difference
 from penstock.cluster.ray_cluster.connections import each_cluster_with
@@ -25,6 +27,7 @@ from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 
 _STATUS_S = 10.0
+_PROGRAM_S = 2.0
 _PAUSE_S = 30.0
 _LEAVE_S = 40.0
 _AGAIN_S = 0.5
@@ -77,6 +80,19 @@ def require_status(application_id: str) -> ApplicationStatus:
             f"application {application_id!r} does not run in this Ray cluster; applications there: {known}"
         )
     return status
+
+
+def functions_of(application_id: str) -> Mapping[str, FunctionView] | None:
+    """Returns the first function of each operator of the program that actors are to run; operators without one are left
+    out. Returns None if the coordinator does not answer in time, or could not read the program."""
+    coordinator = find_coordinator(application_id)
+    try:
+        view: ProgramView | None = coordinator and ray.get(coordinator.program_view.remote(), timeout=_PROGRAM_S)
+    except (GetTimeoutError, RayError):
+        return None
+    if view is None:
+        return None
+    return {name: operator.functions[0] for name, operator in view.operators.items() if operator.functions}
 
 
 def pause_application(application_id: str, coordinator: Any, paused: bool) -> ApplicationStatus:

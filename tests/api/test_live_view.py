@@ -141,6 +141,25 @@ def test_figures_of_stores_and_of_rocksdb_are_summed() -> None:
     assert document.actors["one"].rocksdb["block_cache_usage"] == 64, "each store reports that of the actor"
 
 
+def test_write_stalls_are_those_of_tasks_and_each_store_reports_that_of_its_task() -> None:
+    def stores(waited_ms: float, rate: float, stopped: int) -> Any:
+        return {
+            (STATE, name, store): value
+            for store in ("counts", "sums")
+            for name, value in (
+                ("write-stall-duration-total", waited_ms),
+                ("actual-delayed-write-rate", rate),
+                ("is-write-stopped", stopped),
+            )
+        }
+
+    one = actor("one", task(0, measured=stores(1500, 8_000_000, 1)), task(1, measured=stores(500, 0, 1)))
+    rocksdb = live(application(one)).actors["one"].rocksdb
+    assert rocksdb == {
+        "write_stall_ms": 2000, "delayed_write_bytes_per_s": 8_000_000, "tasks_with_writes_stopped": 2
+    }  # fmt: skip
+
+
 def test_an_actor_shows_all_shares_of_its_time_that_are_measured() -> None:
     measured = {
         (THREAD, "wait-broker-ratio"): 0.25, (THREAD, "gc-ratio"): 0.125,

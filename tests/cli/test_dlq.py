@@ -115,6 +115,7 @@ def test_show_selects_as_list_does_and_shows_ten_letters_unless_it_is_asked_for_
     assert run("show", DLQ, "--contains", "absent") == f"Topic {DLQ} has no such letters\n"
 
 
+@pytest.mark.parametrize("command", ["show", "replay"])
 @pytest.mark.parametrize(
     ("place", "message"),
     [
@@ -125,10 +126,10 @@ def test_show_selects_as_list_does_and_shows_ten_letters_unless_it_is_asked_for_
         ("1@0", "no letter at 1@0: partition 1 has the offsets none"),
     ],
 )
-def test_a_place_without_a_letter_is_an_error(rig: Rig, place: str, message: str) -> None:
+def test_a_place_without_a_letter_is_an_error(rig: Rig, command: str, place: str, message: str) -> None:
     rig.put()
     with pytest.raises(ConfigError, match=message):
-        run("show", DLQ, place)
+        run(command, DLQ, "0@0", place)
 
 
 def test_show_decodes_with_the_serdes_of_an_application(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,20 @@ def test_commands_and_serdes_are_completed() -> None:
     assert "long" in completed("penstock topic read t --value lo", 5)
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        (["scale"], "scale [OPTIONS] APP [ACTORS]"),
+        (["dlq", "replay"], "replay [OPTIONS] TOPIC [PARTITION@OFFSET]..."),
+        (["topic", "send"], "send [OPTIONS] TOPIC [FILE]..."),
+    ],
+)
+def test_arguments_that_may_be_left_out_are_in_one_pair_of_brackets(command: list[str], usage: str) -> None:
+    shown = CliRunner().invoke(app, [*command, "-h"], env={"COLUMNS": "120"}).stdout
+    # Releases of Typer differ in the signs around what must be given, and after a list.
+    assert usage.removesuffix("...") in shown.replace("{", "").replace("}", "")
+
+
 def test_help_loads_neither_ray_nor_a_kafka_client_nor_what_few_commands_need() -> None:
     program = (
         "import sys; from typer.testing import CliRunner; from penstock.cli.main import app\n"

@@ -13,18 +13,19 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from penstock.api.slow_rows import slow_of
 from penstock.api.top_rows import Top, top_of
 from penstock.cli.main import app
 from penstock.cli.top import Answer, Asking, Screen
 from penstock.cli.top_frame import frame, plain
 from penstock.cli.top_keys import Sort, View, keys_of, pressed
-from penstock.cli.top_source import SilentError, StatusSource
+from penstock.cli.top_source import Heard, SilentError, StatusSource
 from penstock.cluster.client import control
 from penstock.cluster.findings import findings
 from penstock.cluster.ray_cluster import connections
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
-from tests.cli.top_status import STATUS, talk_of_troubles, talk_once_and_die
+from tests.cli.top_status import FUNCTIONS, STATUS, talk_of_troubles, talk_once_and_die
 from tests.cluster.test_findings import actor, application, task
 from tests.waiting import PATIENCE_S
 
@@ -53,7 +54,7 @@ def test_the_figures_of_each_task_and_actor_are_taken_from_the_status() -> None:
     assert (restore.share, restore.remaining, restore.seconds_left) == (0.7, 300, 12.0)
     assert (rows["0_4"].state, rows["0_4"].actor_id, rows["0_4"].lag) == ("waiting", None, None)
     one, two = TOP.actors
-    assert (one.busy, one.commit_pause_p50_ms, one.commit_pause_max_ms, one.commits, one.tasks) == (
+    assert (round(one.busy or 0, 3), one.commit_pause_p50_ms, one.commit_pause_max_ms, one.commits, one.tasks) == (
         0.95, 1.25, 30.5, 12, 2
     )  # fmt: skip
     assert two.standbys == 2
@@ -84,8 +85,8 @@ def test_a_finding_shows_since_when_it_holds() -> None:
     status = replace(STATUS, since={each.about: int(at.timestamp() * 1000) for each in findings(STATUS)})
     top = top_of(status)
     assert "(since 2026-11-28 03:02:11)" in " ".join(drawn(View(), 150, top=top)[:3])
-    assert plain(top, 200)[0].plain.endswith("(since 2026-11-28 03:02:11)")
-    assert "since" not in plain(top_of(STATUS), 200)[0].plain, "it is not known"
+    assert plain(top, slow_of(status, FUNCTIONS), 200)[0].plain.endswith("(since 2026-11-28 03:02:11)")
+    assert "since" not in plain(TOP, slow_of(STATUS, FUNCTIONS), 200)[0].plain, "it is not known"
 
 
 def test_a_note_replaces_the_first_line_because_the_old_one_may_not_hold() -> None:
@@ -182,7 +183,7 @@ def test_help_pause_and_quit() -> None:
 
 
 def answer(status: ApplicationStatus, at_s: float) -> Answer:
-    return Answer(status, at_s, datetime(2026, 11, 27, 17, 3, 12))
+    return Answer(Heard(status), at_s, datetime(2026, 11, 27, 17, 3, 12))
 
 
 def shown(screen: Screen, now_s: float, height: int = 30) -> str:
@@ -222,22 +223,23 @@ def test_rates_are_of_the_last_seconds_and_a_pause_keeps_all_figures() -> None:
 
 
 def test_answers_are_taken_until_the_application_has_ended() -> None:
-    outcomes: list[Any] = [STATUS, SilentError("ask again"), ApplicationStateError("it does not run")]
+    heard = Heard(STATUS)
+    outcomes: list[Any] = [heard, SilentError("ask again"), ApplicationStateError("it does not run")]
 
-    def ask() -> ApplicationStatus:
+    def ask() -> Heard:
         outcome = outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
-        assert isinstance(outcome, ApplicationStatus)
+        assert isinstance(outcome, Heard)
         return outcome
 
     asking = Asking(ask, lambda: 7.0)
     seen = []
     for _ in range(3):
         asking.look()
-        seen.append((asking.last.status is STATUS, asking.last.problem, asking.last.gone))
+        seen.append((asking.last.heard is heard, asking.last.problem, asking.last.gone))
     assert seen == [(True, None, False), (True, "ask again", False), (True, "it does not run", True)]
-    ended = Asking(lambda: replace(STATUS, state=ApplicationState.NOT_RUNNING))
+    ended = Asking(lambda: Heard(replace(STATUS, state=ApplicationState.NOT_RUNNING)))
     ended.look()
     assert ended.last.gone
 
@@ -247,10 +249,10 @@ def test_answers_are_taken_until_the_application_has_ended() -> None:
 
 def test_another_process_takes_the_place_of_one_that_ray_has_ended() -> None:
     with closing(StatusSource("app", talk_once_and_die)) as source:
-        assert answered(source) == STATUS
+        assert answered(source) == Heard(STATUS)
         with pytest.raises(SilentError, match="the connection to Ray is lost"):
             answered(source)
-        assert answered(source) == STATUS
+        assert answered(source) == Heard(STATUS)
 
 
 def test_only_before_the_first_answer_an_application_that_is_not_found_is_an_error() -> None:
@@ -258,14 +260,14 @@ def test_only_before_the_first_answer_an_application_that_is_not_found_is_an_err
         with pytest.raises(ApplicationStateError, match="no cluster") as raised:
             answered(source)
         assert not isinstance(raised.value, SilentError)
-        assert answered(source) == STATUS
+        assert answered(source) == Heard(STATUS)
         with pytest.raises(SilentError, match="restarting"):
             answered(source)
         with pytest.raises(ApplicationStateError, match="app"):
             answered(source)
 
 
-def answered(source: StatusSource) -> ApplicationStatus:
+def answered(source: StatusSource) -> Heard:
     """The next answer, however long the process takes to start."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
@@ -283,6 +285,7 @@ def answered(source: StatusSource) -> ApplicationStatus:
 def running(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "connect_to", lambda application_id: None)
     monkeypatch.setattr(control, "require_status", lambda application_id: STATUS)
+    monkeypatch.setattr(control, "functions_of", lambda application_id: FUNCTIONS)
 
 
 @pytest.mark.usefixtures("running")
@@ -311,4 +314,4 @@ def test_json_is_one_document_with_the_slowest_task_first() -> None:
 
 
 def test_everything_is_in_a_snapshot_however_narrow_the_window_is() -> None:
-    assert len(plain(TOP, 200)) == 15
+    assert len(plain(TOP, slow_of(STATUS, FUNCTIONS), 30)) == 27

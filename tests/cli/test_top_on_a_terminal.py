@@ -19,10 +19,10 @@ import os, sys, termios, time
 from dataclasses import replace
 from pathlib import Path
 from penstock.cli import main, top
-from penstock.cli.top_source import SilentError
+from penstock.cli.top_source import Heard, SilentError
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ApplicationStateError
-from tests.cli.top_status import STATUS
+from tests.cli.top_status import FUNCTIONS, STATUS
 
 folder = Path(sys.argv.pop())
 
@@ -41,8 +41,8 @@ class Source:
         if (folder / "gone").exists():
             raise ApplicationStateError("application 'app' does not run")
         if (folder / "failed").exists():
-            return replace(STATUS, state=ApplicationState.ERROR, error="the disk is full")
-        return STATUS
+            return Heard(replace(STATUS, state=ApplicationState.ERROR, error="the disk is full"))
+        return Heard(STATUS, FUNCTIONS)
 
 top.StatusSource, top._SILENT_AFTER_S = Source, 0.3
 former = termios.tcgetattr(0)
@@ -83,6 +83,8 @@ def test_keys_a_resize_and_a_coordinator_that_does_not_answer(tmp_path: Path) ->
     with running(tmp_path) as it:
         press(it, b"h", then="sort by BEHIND, TASK")
         press(it, b"h", then="q quit")
+        press(it, b"w", then="program.py:12")
+        press(it, b"w", then="why slow")
         press(it, b"/tw", then="filter: tw_")
         press(it, b"\r", then="filter: tw\x1b")
         press(it, b"p", then="PAUSED")

@@ -66,6 +66,8 @@ def test_a_task_is_behind_because_its_actor_has_too_much_to_do() -> None:
     assert first(status) == (Level.WARNING, expected)
     advice = ScalingStatus(2, 3, "", False, 1, 3, (ActorCount(3, 1, 0.6, 5.0),))
     assert first(replace(status, scaling=advice))[1].endswith("'penstock scale app 3' spreads them")
+    scaled = replace(status, scaling=replace(advice, wanted=3))
+    assert first(scaled)[1].endswith("with 2 tasks: 1 actor more will share them, but has not started yet")
 
 
 @pytest.mark.parametrize(

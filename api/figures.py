@@ -1,15 +1,17 @@
-"""Figures of operators, topics and stores, added up over the tasks that report them. Pure."""
+"""Figures of actors, operators, topics and stores, as tasks report them: for the page and ``penstock top``. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from penstock.api.page.deltas import Row
 from penstock.cluster.missing_brokers import BrokerLosses
-from penstock.cluster.read_side import TaskState, TaskStatus
+from penstock.cluster.read_side import ActorStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
-from penstock.common.metric_names import NODE, STATE, TOPIC
+from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
+
+Row = dict[str, Any]
 
 _ROCKSDB_SUMS = frozenset(
     {
@@ -25,6 +27,14 @@ _ROCKSDB_SUMS = frozenset(
 )
 _ROCKSDB_OF_ACTOR = frozenset({"block-cache-capacity", "block-cache-usage"})
 """Each store reports that of the whole actor."""
+_STALLS = {
+    "write-stall-duration-total": "write_stall_ms",
+    "actual-delayed-write-rate": "delayed_write_bytes_per_s",
+    "is-write-stopped": "tasks_with_writes_stopped",
+}
+"""Each store reports that of its task's database."""
+_RATIO = "-ratio"
+_GC = "gc-"
 _BREAKER = {0: "closed", 1: "trying one call", 2: "open"}
 TOPIC_COUNTS = ("records-consumed-total", "bytes-consumed-total", "records-produced-total", "bytes-produced-total")
 """The counts of a topic whose rates the page shows."""
@@ -124,10 +134,14 @@ def stores_of(measured: Iterable[Measured]) -> dict[str, Row]:
 
 
 def rocksdb_of(measured: Iterable[Measured]) -> dict[TaskId, dict[str, float]]:
-    """Returns the figures of RocksDB of each task, all its stores together."""
+    """Returns the figures of RocksDB of each task, all its stores together. Of write stalls: the ms for which writes
+    have waited, the bytes per second to which they are slowed down now (0: they are not), and 1 if there are none
+    now."""
     found: defaultdict[TaskId, dict[str, float]] = defaultdict(dict)
     for task, (_, name, *_), value in measured:
-        if name in _ROCKSDB_SUMS or name in _ROCKSDB_OF_ACTOR:
+        if name in _STALLS:
+            _add(found[task.task_id], _STALLS[name], value, together=False)
+        elif name in _ROCKSDB_SUMS or name in _ROCKSDB_OF_ACTOR:
             _add(found[task.task_id], name.replace("-", "_"), value, name in _ROCKSDB_SUMS)
     return found
 
@@ -137,8 +151,34 @@ def rocksdb_of_actor(tasks: Iterable[TaskId], of_tasks: Mapping[TaskId, Mapping[
     found: dict[str, float] = {}
     for task in tasks:
         for name, value in of_tasks.get(task, {}).items():
-            _add(found, name, value, name.replace("_", "-") in _ROCKSDB_SUMS)
+            _add(found, name, value, name.replace("_", "-") not in _ROCKSDB_OF_ACTOR)
     return found
+
+
+def thread_figures_of(actor: ActorStatus) -> dict[str, float]:
+    """Returns the figures of an actor's thread; distributions are left out."""
+    return {
+        key[1]: value for key, value in actor.measured.items() if key[0] == THREAD and isinstance(value, int | float)
+    }
+
+
+def shares_of(figures: Mapping[str, float]) -> dict[str, float]:
+    """Returns the shares of the time of an actor's thread, such as ``process`` and ``broker_wait``. Some overlap: the
+    garbage collector is at work during others, and a commit waits for a broker."""
+    return {
+        name.removesuffix(_RATIO).replace("-", "_"): round(value, 3)
+        for name, value in figures.items()
+        if name.endswith(_RATIO)
+    }
+
+
+def gc_of(figures: Mapping[str, float]) -> dict[str, float]:
+    """Returns the figures of Python's garbage collection in an actor: ``total``, ``full_total``, ``latency_max``."""
+    return {
+        name.removeprefix(_GC).replace("-", "_"): round(value, 3)
+        for name, value in figures.items()
+        if name.startswith(_GC) and not name.endswith(_RATIO)
+    }
 
 
 def _add(to: dict[str, float], name: str, value: float, together: bool) -> None:
