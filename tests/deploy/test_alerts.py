@@ -18,6 +18,7 @@ import yaml
 from penstock.actors.status import ActorStatus, StandbyStatus, TaskState, TaskStatus
 from penstock.api.metrics import exposition
 from penstock.cluster.health import Health
+from penstock.cluster.missing_brokers import BrokerLosses
 from penstock.cluster.status import ApplicationState, ApplicationStatus, StuckTask
 from penstock.common import metric_names
 from penstock.common.ids import TaskId, TopicPartition
@@ -113,6 +114,9 @@ TROUBLE: dict[str, tuple[At, float, float]] = {
     "PenstockMetricsMissing": (lambda s: WELL if s < 20 * MINUTE else None, 23 * MINUTE, 20 * MINUTE),
     "PenstockNotReady": (always(replace(WELL, state=ApplicationState.REBALANCING)), 5 * MINUTE, 4 * MINUTE),
     "PenstockBrokerUnreachable": (always(with_health(no_broker=True)), MINUTE, 30),
+    "PenstockPartitionsWithoutLeader": (
+        always(with_health(brokers=BrokerLosses(leaderless=(SOURCE,)))), MINUTE, 30
+    ),
     "PenstockTopicMissing": (always(replace(WELL, missing_topic="topic 'words' is gone")), 0, -1),
     "PenstockSessionLost": (always(with_health(no_session=True)), MINUTE, 30),
     "PenstockWaitingForCpus": (always(with_health(waiting_for_cpus=2)), 2 * MINUTE, MINUTE),
