@@ -21,9 +21,11 @@ demo-backfill: environment jars  ## the same, half of it by Spark over history
 demo-pipeline: environment jars  ## a day in small: ingest, a live application, archive, a new version with its history by Spark, audit
 	@$(RUN) -m penstock.cli.demo_pipeline $(if $(VIEWS),--views $(VIEWS))
 
-# Three processes on two cores, if tests wait for Kafka and Ray.
-TESTS = $(RUN) -m pytest --dist=loadgroup --no-loadscope-reorder --numprocesses
-test: environment jars  ## run the tests, except slow ones, in three processes; EXAMPLES=10: ten times as many random examples
+# Three processes on two cores, if tests wait for Kafka and Ray. If one of them dies, the run ends: pytest-xdist would play
+# its tests again for ever.
+TESTS = $(if $(SEED),PYTHONHASHSEED=$(SEED)) $(RUN) -m pytest $(if $(SEED),--hypothesis-seed=$(SEED)) \
+	--max-worker-restart=0 --dist=loadgroup --no-loadscope-reorder --numprocesses
+test: environment jars  ## run the tests, except slow ones, in three processes; EXAMPLES=10: ten times as many random examples; SEED=7: the same ones each time
 	@$(TESTS) 3
 
 test-submission: environment jars  ## run the slow tests that each submission must pass
