@@ -2,6 +2,8 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
+# Without the modules' bytecode, each process of Ray and of the tests compiles them again.
+export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check page chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline bench-page versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
