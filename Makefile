@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 # Without the modules' bytecode, each process of Ray and of the tests compiles them again.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check page chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline bench-page versions lock clean environment jars
+.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-change test-long test-live check page chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline bench-page versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -32,6 +32,9 @@ test: environment jars  ## run the tests, except slow ones, in three processes; 
 
 test-submission: environment jars  ## run the slow tests that each submission must pass
 	@$(TESTS) 3 -m "submission and not long"
+
+test-change: environment jars  ## run the tests of both at once, as CI does: one collection, and no process waits for the end of the other
+	@$(TESTS) 3 -m "not long and not faults"
 
 QUICK = tests/architecture tests/common tests/simulation tests/state tests/tasks tests/testing tests/topology
 quick: environment  ## run the tests that need no Ray, Kafka or Spark, except slow ones: for the inner loop
