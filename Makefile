@@ -2,7 +2,9 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check page chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline bench-page versions lock clean environment jars
+# Without the modules' bytecode, each process of Ray and of the tests compiles them again.
+export PYTHONDONTWRITEBYTECODE :=
+.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-change test-long test-live check page chaos faults simulate simulate-coordinator golden fuzz-parity restored system-test docs wheel bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline bench-page versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -21,13 +23,18 @@ demo-backfill: environment jars  ## the same, half of it by Spark over history
 demo-pipeline: environment jars  ## a day in small: ingest, a live application, archive, a new version with its history by Spark, audit
 	@$(RUN) -m penstock.cli.demo_pipeline $(if $(VIEWS),--views $(VIEWS))
 
-# Three processes on two cores, if tests wait for Kafka and Ray.
-TESTS = $(RUN) -m pytest --dist=loadgroup --no-loadscope-reorder --numprocesses
-test: environment jars  ## run the tests, except slow ones, in three processes; EXAMPLES=10: ten times as many random examples
+# Three processes on two cores, if tests wait for Kafka and Ray. If one of them dies, the run ends: pytest-xdist would play
+# its tests again for ever.
+TESTS = $(if $(SEED),PYTHONHASHSEED=$(SEED)) $(RUN) -m pytest $(if $(SEED),--hypothesis-seed=$(SEED)) \
+	--max-worker-restart=0 --dist=loadgroup --no-loadscope-reorder --numprocesses
+test: environment jars  ## run the tests, except slow ones, in three processes; EXAMPLES=10: ten times as many random examples; SEED=7: the same ones each time
 	@$(TESTS) 3
 
 test-submission: environment jars  ## run the slow tests that each submission must pass
 	@$(TESTS) 3 -m "submission and not long"
+
+test-change: environment jars  ## run the tests of both at once, as CI does: one collection, and no process waits for the end of the other
+	@$(TESTS) 3 -m "not long and not faults"
 
 QUICK = tests/architecture tests/common tests/simulation tests/state tests/tasks tests/testing tests/topology
 quick: environment  ## run the tests that need no Ray, Kafka or Spark, except slow ones: for the inner loop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import random
 import signal
 import uuid
 from collections.abc import Callable, Iterator
@@ -58,6 +59,14 @@ def pytest_collection_finish() -> None:
     """Spares the garbage collector the tests and their parameters, which live to the end: hundreds of megabytes."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Has each test draw the same random numbers in each run, if ``make test`` has a ``SEED``, as in CI."""
+    seed = item.config.getoption("--hypothesis-seed", None)
+    if seed is not None:
+        random.seed(f"{seed} {item.nodeid}")
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,10 @@ from collections.abc import Collection
 
 WITH_RAY = "ray"
 RAYS_OF_THEIR_OWN = "programs"
-_SHARED = {"ray_cluster": WITH_RAY, "spark": "spark", "secured": "secured broker"}
+WITH_SPARK = "spark"
+_SHARED = {"ray_cluster": WITH_RAY, "spark": WITH_SPARK, "secured": "secured broker"}
 """Fixtures of a whole session that are costly to start, and the groups of the tests that share each."""
-OF_A_SUBMISSION = {"spark", "secured broker"}
+OF_A_SUBMISSION = {WITH_SPARK, "secured broker"}
 """Groups whose fixture takes 20 s or more to start: their tests are of the tier ``submission`` (``tests/tiers.py``)."""
 _PAGE = "tests/page/"
 """Tests that share a browser and a server."""
@@ -35,7 +36,7 @@ def group_of(nodeid: str, fixtures: Collection[str]) -> str | None:
 
 
 def turn_of(nodeid: str, group: str | None) -> int:
-    """Returns the turn of a test: the group that takes longest begins first; the rest follows in the order of files."""
+    """Returns the turn of a test: the groups that take longest begin first; the rest follows in the order of files."""
     if nodeid.startswith(DISTURBED):
-        return 2
-    return {WITH_RAY: 0, RAYS_OF_THEIR_OWN: 1}.get(group or "", 3)
+        return 3
+    return {WITH_RAY: 0, RAYS_OF_THEIR_OWN: 1, WITH_SPARK: 2}.get(group or "", 4)

@@ -43,7 +43,8 @@ def take_image(stores: StateManager, folder: Path) -> tuple[Mapping[str, str], C
     """
     if folder.exists():
         shutil.rmtree(folder)
-    keep(folder.parent)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    renew(folder.parent)
     stores.flush_to_disk()
     on_disk = stores.checkpoint(folder)
     folder.mkdir(exist_ok=True)
@@ -80,9 +81,9 @@ def open_image(folder: Path, builders: Mapping[str, AnyStoreBuilder]) -> TaskSto
     return stores
 
 
-def keep(images: Path) -> None:
-    """Say that the images of a point, in this folder, are needed: they stay for ``LEASE_S`` seconds."""
-    images.mkdir(parents=True, exist_ok=True)
+def renew(images: Path) -> None:
+    """Say that the images of a point, in this folder, are needed: they stay for ``LEASE_S`` seconds. Raises OSError,
+    also if they are removed."""
     write_whole(images / _LEASE, f"{time.time():.0f}\n")
 
 

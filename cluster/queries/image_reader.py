@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.actors.audit_messages import TaskImage
-from penstock.actors.task_host.task_images import LEASE_S, end, keep, open_image
+from penstock.actors.task_host.task_images import LEASE_S, end, open_image, renew
 from penstock.common.ids import TaskId
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.compared_rows import digests_of_store, rows_of_store
@@ -30,7 +31,8 @@ class ImageReader:
         self._builders = builders
         self._open: dict[TaskId, TaskStores] = {}
         self._closed = threading.Event()
-        threading.Thread(target=self._keep, name="audit-images", daemon=True).start()
+        self._keeper = threading.Thread(target=self._keep, name="audit-images", daemon=True)
+        self._keeper.start()
 
     @staticmethod
     def give_way() -> None:
@@ -50,6 +52,7 @@ class ImageReader:
     def close(self) -> None:
         """Remove the images. Idempotent."""
         self._closed.set()
+        self._keeper.join()  # its last write would be in the way of the removal
         while self._open:
             self._open.popitem()[1].close()
         for point in self._points:
@@ -65,9 +68,8 @@ class ImageReader:
         return stores
 
     def _keep(self) -> None:
-        while True:
+        while not self._closed.is_set():
             for point in self._points:
-                if not self._closed.is_set() and point.exists():
-                    keep(point)
-            if self._closed.wait(LEASE_S / 4):
-                return
+                with suppress(OSError):  # it is removed, which the next question says; or the disk is full for now
+                    renew(point)
+            self._closed.wait(LEASE_S / 4)

@@ -11,7 +11,7 @@ import pytest
 import penstock as ps
 from penstock.actors.audit_messages import AuditAnswer, AuditStep, EndHold, HoldIntake, TakeImages
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.task_host.task_images import IMAGES, LEASE_S, keep, open_image
+from penstock.actors.task_host.task_images import IMAGES, LEASE_S, open_image, renew
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.tasks.program import TaskPrograms
 from tests.actors.rig import LONG, STRING, Rig, count_of, count_topology, settle
@@ -212,7 +212,7 @@ def test_views_that_no_auditor_needs_any_more_are_removed(tmp_path: Path) -> Non
     loop = rig.running()
     asked(loop, images())
     point = tmp_path / "app" / IMAGES / "p1"
-    keep(point)
+    renew(point)
     rig.clock.now_ms += 61_000
     settle(loop)
     assert point.exists()

@@ -44,6 +44,10 @@ class Stepping(FakeReadSide):
             while self.asked == asked:
                 await asyncio.sleep(0)
 
+    async def is_asked(self) -> None:
+        while not self.asked:
+            await asyncio.sleep(0)
+
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +98,7 @@ def test_the_first_client_after_a_time_without_clients_gets_no_old_figures() -> 
             for number in (1, 2):
                 async with aclosing(feed.events(False)) as events:
                     first = asyncio.ensure_future(anext(events))
-                    while not side.asked:
-                        await asyncio.sleep(0)
+                    await side.is_asked()
                     await side.answer()
                     kind, whole = read(await first)
                     it = whole["application"]["it"]
@@ -112,12 +115,12 @@ def test_after_its_end_a_feed_asks_nothing_and_streams_are_empty() -> None:
         feed = LiveFeed(side)
         events = feed.events(True)
         first = asyncio.ensure_future(anext(events))
-        while not side.asked:
-            await asyncio.sleep(0)
-        feed.end()
-        with pytest.raises(StopAsyncIteration):
-            await asyncio.wait_for(first, PATIENCE_S)
-        assert [each async for each in feed.events(True)] == []
+        async with asyncio.timeout(PATIENCE_S):
+            await side.is_asked()
+            feed.end()
+            with pytest.raises(StopAsyncIteration):
+                await first
+            assert [each async for each in feed.events(True)] == []
 
     asyncio.run(run())
 

@@ -150,6 +150,7 @@ def count(app: KafkaStreams, key: int) -> object:
     return once_ready(lambda: app.store("counts").get(f"k{key}"))
 
 
+@pytest.mark.submission
 def test_a_lost_disk_is_restored_from_the_checkpoint_and_the_tail_of_the_changelog(counting: Counting) -> None:
     app = counting.started()
     counting.send(range(KEYS))

@@ -164,6 +164,7 @@ def test_an_internal_topic_of_the_wrong_size_is_refused_before_anything_starts(w
     assert find_coordinator(it.application_id) is None
 
 
+@pytest.mark.long
 def test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up(word_count: MakeWordCount) -> None:
     it = word_count()
     it.send(LINES)

@@ -39,6 +39,7 @@ def started(it: WordCount) -> tuple[KafkaStreams, httpx.Client]:
     return app, httpx.Client(base_url=address, timeout=PATIENCE_S)
 
 
+@pytest.mark.submission
 def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[], WordCount]) -> None:
     it = word_count()
     it.send(LINES)

@@ -83,6 +83,7 @@ def part(position: ps.Position, topic: str) -> ps.Position:
     return ps.Position.from_map({topic: position.get_partition_positions(topic)})
 
 
+@pytest.mark.submission
 def test_windows_sessions_and_versions_are_found_over_http_and_from_python_as_new_as_they_must_be(
     clicks: Clicks,
 ) -> None:

@@ -28,12 +28,12 @@ FOUND_FAST = {
     "delete_files_of_uploads_under_way": BESIDE_DELETIONS,
 }
 """Mistakes with the runs that show them; `make simulate PLANTED=1` finds these and the others among all faults."""
-_RARE = "delete_files_of_uploads_under_way"
-"""It takes some tens of seeds."""
+_SLOW = {"delete_files_of_uploads_under_way", "forget_without_a_fence"}
+"""They take some tens of seeds. The second is also found by the coordinator alone (tests/cluster)."""
 
 
 def _marks(mistake: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.long] if mistake == _RARE else []
+    return [pytest.mark.long] if mistake in _SLOW else []
 
 
 @pytest.fixture(autouse=True)
