@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-View = Literal["overview", "topology", "tasks", "stores", "time", "slow", "records", "rollout"]
+from penstock.cluster.findings import View
 
 
 class BodyModel(BaseModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Literal
 
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.found_partitioners import parted_topics
@@ -21,6 +22,10 @@ BUSY = 0.9
 """Share of time above which an actor, or a task, counts as busy: it has no reserve to catch up."""
 _COMMITTING = 0.3
 _MOST_NAMED = 5
+
+
+View = Literal["overview", "topology", "tasks", "stores", "time", "slow", "records", "rollout"]
+"""A view of the page, as its addresses name it."""
 
 
 class Level(Enum):
@@ -41,7 +46,7 @@ class Finding:
     level: Level
     sentence: str
     about: str
-    view: str = "overview"
+    view: View = "overview"
     subject: str | None = None
     since_ms: int | None = None
 

@@ -2,6 +2,7 @@ import type { ComponentType } from "preact";
 import { Overview } from "../overview/overview";
 import { Records } from "../records/records";
 import { Rollout } from "../rollout/rollout";
+import type { Finding } from "../server/document";
 import { Slow } from "../slow/slow";
 import { Stores } from "../stores/stores";
 import { Tasks } from "../tasks/tasks";
@@ -16,7 +17,8 @@ export interface ViewProperties {
 }
 
 export interface View {
-  name: string;
+  /** The server's findings name it so, too. */
+  name: Finding["view"];
   title: string;
   component: ComponentType<ViewProperties>;
 }
