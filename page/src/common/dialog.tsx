@@ -5,18 +5,18 @@ import { ProblemError, textOf } from "../server/client";
 
 interface Properties {
   title: string;
-  /** The text of the button that orders it. */
-  order: string;
-  /** Orders it. The dialog shows the error that this raises, and remains open. */
-  onOrder: () => Promise<unknown>;
+  /** The text of the button that confirms. */
+  action: string;
+  /** Begins the change. The dialog shows the error that this raises, and remains open. */
+  onConfirm: () => Promise<unknown>;
   onClose: () => void;
-  /** True if what is entered cannot be ordered. */
+  /** True if what is entered is not complete. */
   incomplete?: boolean;
   children: ComponentChildren;
 }
 
 /** A dialog that asks before something is changed. */
-export function ConfirmDialog({ title, order, onOrder, onClose, incomplete = false, children }: Properties) {
+export function ConfirmDialog({ title, action, onConfirm, onClose, incomplete = false, children }: Properties) {
   const dialog = useRef<HTMLDialogElement>(null);
   const busy = useSignal(false);
   const problem = useSignal<unknown>(null);
@@ -27,7 +27,7 @@ export function ConfirmDialog({ title, order, onOrder, onClose, incomplete = fal
     busy.value = true;
     problem.value = null;
     try {
-      await onOrder();
+      await onConfirm();
       dialog.current?.close();
     } catch (error) {
       problem.value = error;
@@ -45,8 +45,8 @@ export function ConfirmDialog({ title, order, onOrder, onClose, incomplete = fal
           <button type="button" onClick={() => dialog.current?.close()}>
             Cancel
           </button>
-          <button type="submit" class="order" disabled={busy.value || incomplete}>
-            {busy.value ? "Ordered …" : order}
+          <button type="submit" class="confirm" disabled={busy.value || incomplete}>
+            {busy.value ? "Sending …" : action}
           </button>
         </p>
       </form>

@@ -29,7 +29,7 @@ export function Replay({ session, choices, onDone }: Properties) {
   );
 }
 
-/** Shows the plan of a replay, which a dry run gives, before it is ordered. */
+/** Shows the plan of a replay, which a dry run gives, before it begins. */
 function ReplayDialog(properties: Properties & { onClose: () => void }) {
   const { session, onDone, onClose } = properties;
   // The choices of the time at which the dialog was opened.
@@ -56,16 +56,16 @@ function ReplayDialog(properties: Properties & { onClose: () => void }) {
     };
   }, [index.value]);
   const records = Object.values(plan.value?.to ?? {}).reduce((sum, each) => sum + each, 0);
-  async function order() {
+  async function replay() {
     const done = await session.client.post<ReplayBody>(path, wish);
     onDone(`${counted(done.written, "record")} written again.`);
   }
   return (
     <ConfirmDialog
       title="Replay dead letters?"
-      order={records === 0 ? "Replay" : `Replay ${counted(records, "record")}`}
+      action={records === 0 ? "Replay" : `Replay ${counted(records, "record")}`}
       incomplete={records === 0}
-      onOrder={order}
+      onConfirm={replay}
       onClose={onClose}
     >
       <label class="field">

@@ -28,7 +28,7 @@ export class Client {
     return (await this.ask(path, { signal, headers: { Accept: "application/json" } })).text();
   }
 
-  /** Orders something. Raises ProblemError. */
+  /** Sends a request that changes something. Raises ProblemError. */
   async post<Body>(path: string, body?: unknown): Promise<Body> {
     const content = body === undefined ? {} : { body: JSON.stringify(body) };
     const headers = body === undefined ? {} : { "Content-Type": "application/json" };

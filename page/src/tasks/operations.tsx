@@ -58,14 +58,14 @@ export function Operations({ session }: { session: Session }) {
 
 function PauseDialog(properties: DialogProperties & { paused: boolean }) {
   const { session, onClose } = properties;
-  // The dialog orders what it was opened for, even if someone else has paused the application meanwhile.
+  // The dialog does what it was opened for, even if someone else has paused the application meanwhile.
   const paused = useSignal(properties.paused).peek();
   const path = `${session.path.value}${paused ? "resume" : "pause"}`;
   return (
     <ConfirmDialog
       title={paused ? "Resume the application?" : "Pause the application?"}
-      order={paused ? "Resume" : "Pause"}
-      onOrder={() => session.client.post(path)}
+      action={paused ? "Resume" : "Pause"}
+      onConfirm={() => session.client.post(path)}
       onClose={onClose}
     >
       <p>
@@ -85,9 +85,9 @@ function ScaleDialog({ session, onClose }: DialogProperties) {
   return (
     <ConfirmDialog
       title="Set the number of stream actors?"
-      order="Scale"
+      action="Scale"
       incomplete={!valid}
-      onOrder={() => session.client.post(`${session.path.value}scale`, { count })}
+      onConfirm={() => session.client.post(`${session.path.value}scale`, { count })}
       onClose={onClose}
     >
       <p>The application has {counted(now, "stream actor")} now. It keeps the new number until someone changes it.</p>
@@ -122,8 +122,8 @@ function RestartDialog({ session, actor, onClose }: DialogProperties & { actor: 
   return (
     <ConfirmDialog
       title={`Restart ${visible(actor, 80)}?`}
-      order="Restart"
-      onOrder={() => session.client.post(path)}
+      action="Restart"
+      onConfirm={() => session.client.post(path)}
       onClose={onClose}
     >
       <p>
@@ -155,9 +155,9 @@ function MoveDialog(properties: DialogProperties & { task: string; actors: reado
   return (
     <ConfirmDialog
       title={`Move task ${task}?`}
-      order="Move"
+      action="Move"
       incomplete={!actors.includes(to.value)}
-      onOrder={() => session.client.post(path, { to: to.value })}
+      onConfirm={() => session.client.post(path, { to: to.value })}
       onClose={onClose}
     >
       <p>
