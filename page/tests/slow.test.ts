@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Actor, Operator } from "../src/server/document";
-import { busiest, figuresOf, sharesOf } from "../src/slow/order";
+import { busiest, figuresOf, isWait, sharesOf } from "../src/slow/order";
 
 const operator = (busy: number | null) => ({ busy }) as Operator;
 const actor = (shares: Record<string, number>, rocksdb: Record<string, number> = {}) => ({ shares, rocksdb }) as Actor;
@@ -26,5 +26,15 @@ describe("the reasons of slowness", () => {
     expect(sharesOf(rows)).toEqual(["process", "commit", "poll"]);
     expect(figuresOf(rows, "rocksdb")).toEqual(["a", "b"]);
     expect(sharesOf([])).toEqual([]);
+  });
+
+  it("are no shares in which an actor waits, so that these have a calm colour", () => {
+    expect(["process", "commit", "idle", "fetch_wait", "broker_wait"].map(isWait)).toEqual([
+      false,
+      false,
+      true,
+      true,
+      true,
+    ]);
   });
 });

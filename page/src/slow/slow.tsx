@@ -12,7 +12,7 @@ import { ActorLink } from "../tasks/task_table";
 import { functionsOf, partId } from "../topology/parts";
 import { useTopology } from "../topology/topology_source";
 import { Flame, FlameButton } from "./flame";
-import { busiest, figuresOf, sharesOf } from "./order";
+import { busiest, figuresOf, isWait, sharesOf } from "./order";
 
 /** The busiest operators, and the shares of each stream actor's time. */
 export function Slow({ session, subject }: ViewProperties) {
@@ -152,7 +152,7 @@ function ActorRow({ id, session, shares, mayOperate, current }: ActorRowProperti
       </td>
       {shares.map((name) => (
         <td key={name}>
-          <ShareBar share={actor.shares[name]} />
+          <ShareBar share={actor.shares[name]} calm={isWait(name)} />
         </td>
       ))}
       <CommitPauseCells actor={actor} />

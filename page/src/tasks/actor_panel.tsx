@@ -5,6 +5,7 @@ import { Foreign, visible } from "../common/text";
 import type { Actor } from "../server/document";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
+import { isWait } from "../slow/order";
 import { RestartActor } from "./operations";
 
 /** One stream actor: what it is doing with its time, and its tasks. */
@@ -33,7 +34,7 @@ export function ActorPanel(properties: { id: string; actor: Actor; session: Sess
       <Facts>
         {Object.entries(actor.shares).map(([name, share]) => (
           <Fact key={name} name={name.replaceAll("_", " ")}>
-            <ShareBar share={share} />
+            <ShareBar share={share} calm={isWait(name)} />
           </Fact>
         ))}
       </Facts>
