@@ -201,7 +201,8 @@ class FakeReadSide:
         if self.failure is not None:
             raise self.failure
         self.asked_times = from_ms, to_ms
-        return self.remembered
+        samples = tuple(each for each in self.remembered.samples if from_ms <= each.at_ms <= to_ms)
+        return replace(self.remembered, samples=samples)
 
     async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:
         if self.failure is not None:

@@ -12,13 +12,15 @@ import { Stage } from "./stage";
 interface Properties {
   topology: TopologyDocument;
   document: LiveDocument;
+  /** The view in which a click shows a part. */
+  view: string;
   selected: Box | undefined;
   /** The part with which the picture begins; without one it begins at its top. */
   begin: Box | undefined;
 }
 
-/** The topology as `penstock describe --format svg` draws it, with the figures of now. */
-export function TopologyPicture({ topology, document, selected, begin }: Properties) {
+/** The topology as `penstock describe --format svg` draws it, with figures. */
+export function TopologyPicture({ topology, document, view, selected, begin }: Properties) {
   const { picture } = topology;
   const svg = useRef<SVGSVGElement>(null);
   const content = useRef<SVGGElement>(null);
@@ -88,6 +90,7 @@ export function TopologyPicture({ topology, document, selected, begin }: Propert
               box={box}
               functions={functionsOf(topology, box)}
               document={document}
+              view={view}
               selected={box === selected}
               reached={box.id === reached.value}
             />
