@@ -84,6 +84,9 @@ export function rowsThen({ samples }: History): Required<Pick<Changes, "findings
       bytes_in_per_s: null,
       bytes_out_per_s: null,
       lag: null,
+      // Not known; the picture marks only those that are.
+      without_leader: [],
+      missing_brokers: [],
     })),
   };
 }
