@@ -1,4 +1,4 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { computed, useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { counted, isKnown, seconds } from "../common/numbers";
@@ -133,7 +133,8 @@ function LanePart({ lane }: { lane: Lane }) {
 /** The number of tasks of a sub-topology, and the largest time that one of them is behind. At the lower end, since lines
  * enter a lane at its upper one; above the lines that leave it. */
 function LaneNote({ lane, document }: { lane: Lane; document: LiveDocument }) {
-  const note = useComputed(() => noteOf(lane, document));
+  // useComputed() would keep the document that was there at first.
+  const note = useMemo(() => computed(() => noteOf(lane, document)), [lane, document]);
   return (
     <text class="lane-note begin" x={lane.x + 12} y={lane.y + lane.height - 6}>
       {note}
