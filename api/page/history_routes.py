@@ -10,6 +10,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, check
+from penstock.api.compression import LargeJson
 from penstock.api.encoding import to_json
 from penstock.api.page.history_body import history_body
 from penstock.api.problems import documented, invalid_request
@@ -124,7 +125,7 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         found = await queries.history(from_ms, to_ms)
         # Series of an hour of many tasks take a moment, in which other requests are answered.
         body = await asyncio.to_thread(_json, found, wanted, details)
-        return Response(body, media_type="application/json")
+        return LargeJson(body)
 
 
 def _json(found: ApplicationHistory, wanted: frozenset[TaskId] | None, details: bool) -> bytes:

@@ -108,7 +108,7 @@ def _shared(before: tuple[T, ...], now: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def merged(one: Sample, later: Sample) -> Sample:
-    """Returns the sample of a step that takes the index of two: rates are averaged, and of all other figures the later
+    """Returns the sample of a step that takes the place of two: rates are averaged, and of all other figures the later
     is kept, except that dead letters are added up and the longest delay counts."""
     first, last = one.totals, later.totals
     totals = array(

@@ -265,11 +265,10 @@ class AsgiTransport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         async def ask() -> httpx.Response:
             answer = await self._inner.handle_async_request(request)
-            await answer.aread()
-            return answer
+            content = b"".join([part async for part in answer.aiter_raw()])  # as it was sent
+            return httpx.Response(answer.status_code, headers=answer.headers, content=content)
 
-        answer = asyncio.run(ask())
-        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+        return asyncio.run(ask())
 
 
 def client_of(read_side: FakeReadSide) -> httpx.Client:

@@ -170,3 +170,13 @@ def test_an_hour_of_two_hundred_tasks_has_720_values_in_each_series(
     read_side.remembered = ApplicationHistory(0, 5000, samples)
     body = client.get(f"{APP}/history").json()
     assert {len(series) for task in body["samples"]["tasks"].values() for series in task.values()} == {720}
+
+
+def test_an_hour_is_compressed_for_a_client_that_accepts_it(client: httpx.Client, read_side: FakeReadSide) -> None:
+    read_side.remembered = ApplicationHistory(0, 5000, tuple(sample(slot * 5000) for slot in range(1, 721)))
+    compressed = client.get(f"{APP}/history")
+    plain = client.get(f"{APP}/history", headers={"Accept-Encoding": "identity"})
+    assert (compressed.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
+    assert "Accept-Encoding" in compressed.headers["vary"]
+    assert compressed.json() == plain.json()
+    assert int(compressed.headers["content-length"]) < int(plain.headers["content-length"]) / 10
