@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.cluster.missing_brokers import BrokerLosses
+from penstock.cluster.operator_figures import busiest, entered
 from penstock.cluster.read_side import ActorStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
@@ -71,11 +72,10 @@ def operators_of(measured: Iterable[Measured]) -> dict[str, Row]:
 
 def _operator(subtopology: int, figures: Mapping[str, list[float]]) -> Row:
     breaker = _of(figures, "calls-breaker-state", max)
-    entered = "records-rate" if "records-rate" in figures else "process-rate"  # sources have the second one
     return {
         "subtopology": subtopology,
-        "records_per_s": rounded(_of(figures, entered, sum)),
-        "busy": rounded(_of(figures, "busy-ratio", max), 3),
+        "records_per_s": rounded(entered(figures)),
+        "busy": rounded(busiest(figures), 3),
         "busy_sum": rounded(_of(figures, "busy-ratio", sum), 3),
         "calls_in_flight": _of(figures, "calls-in-flight", sum),
         "calls_waiting": _of(figures, "calls-waiting", sum),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from penstock.actors.status import TaskState
+from penstock.cluster.findings import Finding
+from penstock.cluster.status import SILENT, WAITING
 from penstock.common.ids import TaskId
 
 HOUR_MS = 3_600_000
@@ -15,6 +18,7 @@ BUSY_STEPS = 200
 """The parts of one in which the busy share of a task is kept."""
 BUSY_UNKNOWN = 255
 NO_ACTOR = 65_535
+TASK_STATES = (WAITING, SILENT, *(state.value for state in TaskState))
 
 
 class Totals(NamedTuple):
@@ -50,6 +54,30 @@ class Sample:
     """The share of its actor's time, in parts of BUSY_STEPS; BUSY_UNKNOWN: not known."""
     actor: array[int]
     """Index of its actor; NO_ACTOR without one."""
+    state: array[int]
+    """Index of its state in TASK_STATES."""
+    flow: Flow
+    finding: Finding | None = None
+    """The worst finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The figures of operators (processor nodes) and topics at one moment, all tasks together, in columns."""
+
+    operators: tuple[str, ...] = ()
+    """Shared by samples of the same operators."""
+    topics: tuple[str, ...] = ()
+    """Shared by samples of the same topics."""
+    entered_per_s: array[float] = field(default_factory=lambda: array("f"))
+    """Records per second that enter each operator; NaN: not known."""
+    busy: array[int] = field(default_factory=lambda: array("B"))
+    """The share of an actor's time that each operator takes, of the task that takes most, in parts of BUSY_STEPS;
+    BUSY_UNKNOWN: not known."""
+    read_per_s: array[float] = field(default_factory=lambda: array("f"))
+    """Records per second that the application reads from each topic; NaN: not known."""
+    written_per_s: array[float] = field(default_factory=lambda: array("f"))
+    """Records per second that it writes to each topic; NaN: not known."""
 
 
 class EventKind(Enum):

@@ -10,10 +10,11 @@ from pydantic import Field
 from starlette.responses import Response
 
 from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, check
+from penstock.api.compression import LargeJson
 from penstock.api.encoding import to_json
 from penstock.api.page.history_body import history_body
 from penstock.api.problems import documented, invalid_request
-from penstock.api.schemas import BodyModel
+from penstock.api.schemas import BodyModel, FindingBody
 from penstock.cluster.read_side import ApplicationHistory, ReadSide
 from penstock.common.ids import TaskId
 from penstock.common.windows import LARGEST_TIMESTAMP
@@ -42,6 +43,21 @@ class TaskSeries(BodyModel):
     behind_s: _Series
     busy: _Series = Field(description="Share of its actor's time, from 0 to 1.")
     actor: list[int | None] = Field(description="Index of its actor in ``actors``; null without one.")
+    state: list[int | None] = Field(description="Index of its state in ``states``.")
+
+
+class OperatorSeries(BodyModel):
+    """The figures of one operator, all tasks together."""
+
+    records_per_s: _Series = Field(description="The records that enter it.")
+    busy: _Series = Field(description="Share of an actor's time, from 0 to 1, in the task in which it takes most.")
+
+
+class TopicSeries(BodyModel):
+    """The figures of one topic."""
+
+    records_in_per_s: _Series = Field(description="The records that the application reads.")
+    records_out_per_s: _Series = Field(description="The records that it writes.")
 
 
 class SamplesBody(BodyModel):
@@ -49,7 +65,11 @@ class SamplesBody(BodyModel):
 
     application: ApplicationSeries
     actors: list[str]
+    states: list[str]
     tasks: dict[str, TaskSeries]
+    operators: dict[str, OperatorSeries]
+    topics: dict[str, TopicSeries]
+    findings: list[FindingBody | None] = Field(description="The worst finding of each step.")
 
 
 class EventBody(BodyModel):
@@ -70,7 +90,7 @@ class HistoryBody(BodyModel):
     """The last hour, as far as it was asked for. It is lost when the coordinator restarts."""
 
     step_ms: int = Field(
-        description="Milliseconds between two samples: 5,000, and more with more than 450 tasks or so."
+        description="Milliseconds between two samples: 5,000, and more with more than 300 tasks or so."
     )
     from_ms: int | None = Field(description="Time of the first value of each series. Null without samples.")
     began_ms: int = Field(description="Time at which the history began.")
@@ -88,6 +108,7 @@ _Tasks = Annotated[
         examples=["0_1,1_3"],
     ),
 ]
+_Details = Annotated[bool, Query(description="False leaves out the series of operators and topics, and the findings")]
 
 
 def add_to(app: FastAPI, queries: ReadSide) -> None:
@@ -95,18 +116,20 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
     responses = documented({404: UNKNOWN_APPLICATION, 503: NOT_READY, 422: INVALID})
 
     @app.get(APPLICATION + "/history", tags=["application"], response_model=HistoryBody, responses=responses)
-    async def history(app: App, from_ms: _From = 0, to_ms: _To = LARGEST_TIMESTAMP, tasks: _Tasks = None) -> Response:
+    async def history(
+        app: App, from_ms: _From = 0, to_ms: _To = LARGEST_TIMESTAMP, tasks: _Tasks = None, details: _Details = True
+    ) -> Response:
         """Figures of the last hour, step by step, and the last events. The coordinator keeps them in memory."""
         check(queries, app)
         wanted = None if tasks is None else _task_ids(tasks)
         found = await queries.history(from_ms, to_ms)
         # Series of an hour of many tasks take a moment, in which other requests are answered.
-        body = await asyncio.to_thread(_json, found, wanted)
-        return Response(body, media_type="application/json")
+        body = await asyncio.to_thread(_json, found, wanted, details)
+        return LargeJson(body)
 
 
-def _json(found: ApplicationHistory, wanted: frozenset[TaskId] | None) -> bytes:
-    return to_json(history_body(found, wanted))
+def _json(found: ApplicationHistory, wanted: frozenset[TaskId] | None, details: bool) -> bytes:
+    return to_json(history_body(found, wanted, details))
 
 
 def _task_ids(text: str) -> frozenset[TaskId]:

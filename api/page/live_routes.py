@@ -12,8 +12,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from penstock.api.asking import APPLICATION, INVALID, UNKNOWN_APPLICATION, App, check
+from penstock.api.compression import accepts_gzip
 from penstock.api.guard import may_operate
 from penstock.api.page.documents import LiveDocument
+from penstock.api.page.gzip_events import gzipped
 from penstock.api.page.live_feed import LiveFeed
 from penstock.api.problems import documented
 from penstock.cluster.read_side import ReadSide
@@ -45,9 +47,13 @@ class LiveResponse(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes], feed: LiveFeed) -> None:
+    def __init__(self, events: AsyncGenerator[bytes], feed: LiveFeed, compressed: bool) -> None:
         # A proxy must neither keep it nor wait for its end.
-        super().__init__(events, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept-Encoding"}
+        if compressed:
+            headers["Content-Encoding"] = "gzip"
+            events = gzipped(events)
+        super().__init__(events, headers=headers)
         self._events = events
         self._feed = feed
 
@@ -78,7 +84,7 @@ def add_to(app: FastAPI, queries: ReadSide, feed: LiveFeed) -> None:
         """Everything that the page shows of the application, then its changes once a second, without an end. To be read
         by ``fetch``, which sends ``Authorization``; after a reconnect the whole document comes again."""
         check(queries, app)
-        return LiveResponse(feed.events(may_operate(request)), feed)
+        return LiveResponse(feed.events(may_operate(request)), feed, accepts_gzip(request))
 
     described = app.openapi
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.api.compression import accepts_gzip, weights
 from penstock.api.page.files import PageFile, page_files
 
 _HTML, _JSON = "text/html", "application/json"
@@ -45,13 +44,13 @@ def index(request: Request) -> Response:
 
 def wants_page(request: Request) -> bool:
     """True if the request prefers the page to JSON, as browsers do: a client that accepts everything gets JSON."""
-    accepted = dict(_weights(request.headers.get("accept", "")))
+    accepted = dict(weights(request.headers.get("accept", "")))
     page = accepted.get(_HTML, 0.0)
     return page > 0 and page >= accepted.get(_JSON, 0.0)
 
 
 def _answer(file: PageFile, request: Request) -> Response:
-    compressed = dict(_weights(request.headers.get("accept-encoding", ""))).get("gzip", 0.0) > 0
+    compressed = accepts_gzip(request)
     tag = f'"{file.tag}-gzip"' if compressed else f'"{file.tag}"'
     headers = {**SECURITY_HEADERS, "ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     known = request.headers.get("if-none-match", "")
@@ -60,14 +59,3 @@ def _answer(file: PageFile, request: Request) -> Response:
     if compressed:
         headers["Content-Encoding"] = "gzip"
     return Response(file.compressed if compressed else file.content, headers=headers, media_type=file.media_type)
-
-
-def _weights(header: str) -> Iterator[tuple[str, float]]:
-    """Yields what a header such as ``Accept`` lists, with its weights. One that cannot be read is 0."""
-    for each in header.split(","):
-        name, *parameters = (part.strip().lower() for part in each.split(";"))
-        weight = next((it.removeprefix("q=") for it in parameters if it.startswith("q=")), "1")
-        try:
-            yield name, float(weight)
-        except ValueError:
-            yield name, 0.0

@@ -17,6 +17,8 @@ from penstock.api.asking import (
     check,
     shown_response,
 )
+from penstock.api.compression import LargeJson
+from penstock.api.encoding import shown_json
 from penstock.api.page.documents import RolloutDocument, TopologyBody
 from penstock.api.problems import ProblemError, documented
 from penstock.cluster.read_side import ReadSide
@@ -38,7 +40,7 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         if view is None:
             which = "the program" if generation is None else f"version {generation} of the program"
             raise ProblemError(404, "unknown-version", "There is no such version", f"the coordinator has not {which}")
-        return shown_response(view)
+        return LargeJson(shown_json(view))
 
     others = documented({404: UNKNOWN_APPLICATION, 422: INVALID, 503: NOT_READY})
 

@@ -69,9 +69,9 @@ def _is_repeated(before: HistoryEvent, event: HistoryEvent) -> bool:
     return same and of_the_same and event.at_ms - before.until_ms <= REPEATED_WITHIN_MS
 
 
-def clipped(text: str) -> str:
-    """Returns the text as one that can be encoded, cut if it is too long."""
-    text = text if len(text) <= LONGEST_SENTENCE else text[: LONGEST_SENTENCE - 1] + "…"
+def clipped(text: str, most: int = LONGEST_SENTENCE) -> str:
+    """Returns the text as one that can be encoded, cut if it has more than ``most`` characters."""
+    text = text if len(text) <= most else text[: most - 1] + "…"
     # A file name that is no UTF-8 has halves of surrogate pairs in Python, which JSON cannot hold.
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 

@@ -5,14 +5,28 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.actors.status import ActorStatus, TaskState, TaskStatus
-from penstock.cluster.application_history import BUSY_STEPS, BUSY_UNKNOWN, NO_ACTOR, Sample, Totals
-from penstock.cluster.status import ApplicationStatus
+from penstock.cluster.application_history import (
+    BUSY_STEPS,
+    BUSY_UNKNOWN,
+    NO_ACTOR,
+    TASK_STATES,
+    Flow,
+    Sample,
+    Totals,
+)
+from penstock.cluster.findings import Finding, findings
+from penstock.cluster.history.event_list import clipped
+from penstock.cluster.history.flows import Flows
+from penstock.cluster.status import SILENT, WAITING, ApplicationStatus
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import TASK
 
+LONGEST_FINDING = 240
+"""Characters of the sentence that a sample keeps."""
 _DEAD_LETTERS = (TASK, "dead-letters-total")
 
 
@@ -30,6 +44,7 @@ class _Rates(NamedTuple):
     busy: float
 
 
+_STATES = {state: index for index, state in enumerate(TASK_STATES)}
 _NOT_KNOWN = _Rates(math.nan, math.nan)
 
 
@@ -40,6 +55,7 @@ class Sampling:
     def __init__(self) -> None:
         self._tasks: dict[TaskId, _Counts] = {}
         self._actors: dict[str, tuple[float, int]] = {}  # running_s and commits
+        self._flows = Flows()
 
     def take(self, status: ApplicationStatus, tasks: Iterable[TaskId], at_ms: int) -> Sample:
         """Returns the sample of these tasks."""
@@ -67,8 +83,9 @@ class Sampling:
             float(letters) if counts else math.nan,
         )
         self._remember(status, counts, listed)
-        actors = tuple(sorted(set(status.placement.values())))
-        return _sample(at_ms, totals, listed, actors, rates, behind, status.placement)
+        flow, worst = self._flows.take(status, seconds), findings(status)[0]
+        finding = replace(worst, sentence=clipped(worst.sentence, LONGEST_FINDING))
+        return _sample(at_ms, totals, listed, status, rates, behind, flow, finding)
 
     def _seconds(self, actor: ActorStatus) -> float:
         """The seconds since the sample before, by the clock of the actor; 0 if it has given no status since."""
@@ -103,12 +120,17 @@ def _sample(
     at_ms: int,
     totals: Totals,
     tasks: tuple[TaskId, ...],
-    actors: tuple[str, ...],
+    status: ApplicationStatus,
     rates: Mapping[TaskId, _Rates],
     behind: Mapping[TaskId, float],
-    placement: Mapping[TaskId, str],
+    flow: Flow,
+    finding: Finding,
 ) -> Sample:
+    placement = status.placement
+    actors = tuple(sorted(set(placement.values())))
     index = {name: at for at, name in enumerate(actors)}
+    states = {task.task_id: task.state.value for task in status.tasks}
+    states |= {task: SILENT for task, actor in placement.items() if actor in status.silent}
     found = [rates.get(task, _NOT_KNOWN) for task in tasks]
     return Sample(
         at_ms,
@@ -119,6 +141,9 @@ def _sample(
         array("f", (behind.get(task, math.nan) for task in tasks)),
         array("B", (BUSY_UNKNOWN if math.isnan(it.busy) else round(it.busy * BUSY_STEPS) for it in found)),
         array("H", (index[placement[task]] if task in placement else NO_ACTOR for task in tasks)),
+        array("B", (_STATES[WAITING if task in status.unhosted else states.get(task, WAITING)] for task in tasks)),
+        flow,
+        finding,
     )
 
 

@@ -201,7 +201,8 @@ class FakeReadSide:
         if self.failure is not None:
             raise self.failure
         self.asked_times = from_ms, to_ms
-        return self.remembered
+        samples = tuple(each for each in self.remembered.samples if from_ms <= each.at_ms <= to_ms)
+        return replace(self.remembered, samples=samples)
 
     async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:
         if self.failure is not None:
@@ -264,11 +265,10 @@ class AsgiTransport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         async def ask() -> httpx.Response:
             answer = await self._inner.handle_async_request(request)
-            await answer.aread()
-            return answer
+            content = b"".join([part async for part in answer.aiter_raw()])  # as it was sent
+            return httpx.Response(answer.status_code, headers=answer.headers, content=content)
 
-        answer = asyncio.run(ask())
-        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+        return asyncio.run(ask())
 
 
 def client_of(read_side: FakeReadSide) -> httpx.Client:

@@ -14,12 +14,15 @@ from penstock.api.page.history_routes import HistoryBody
 from penstock.cluster.application_history import (
     BUSY_UNKNOWN,
     NO_ACTOR,
+    TASK_STATES,
     ApplicationHistory,
     EventKind,
     EventLevel,
+    Flow,
     HistoryEvent,
     Sample,
 )
+from penstock.cluster.findings import Finding, Level
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
 from penstock.common.windows import LARGEST_TIMESTAMP
@@ -28,12 +31,18 @@ from tests.api.fake import FakeReadSide
 APP = "/v1/applications/word-count"
 TASKS = TaskId(0, 0), TaskId(1, 0)
 NAN = math.nan
+FLOW = Flow(
+    ("enrich", "new"), ("lines",), array("f", [7.5, NAN]), array("B", [100, BUSY_UNKNOWN]), array("f", [NAN]),
+    array("f", [3.0]),
+)  # fmt: skip
+FINDING = Finding(Level.WARNING, "1 task is behind", "behind", "tasks", "0_0", 4_000)
 
 
 def sample(at_ms: int, rates: tuple[float, float] = (10.0, NAN), actors: tuple[str, ...] = ("stream/2",)) -> Sample:
     totals = array("d", [10.0, 5.0, NAN, 0.5, 1.0, 0.0])
     columns = array("f", rates), array("f", [0.5, NAN]), array("B", [100, BUSY_UNKNOWN]), array("H", [0, NO_ACTOR])
-    return Sample(at_ms, totals, TASKS, actors, *columns)
+    states = array("B", [TASK_STATES.index("running"), TASK_STATES.index("waiting")])
+    return Sample(at_ms, totals, TASKS, actors, *columns, states, FLOW, FINDING)
 
 
 EVENTS = (
@@ -76,6 +85,14 @@ def test_series_have_one_value_each_step_and_gaps_are_null(client: httpx.Client,
     assert first.busy == [0.5, None, None, 0.5]
     assert first.actor == [1, None, None, 0]
     assert second.actor == [None] * 4
+    assert body.samples.states[first.state[0] or 0] == "running"
+    assert [first.state[step] is None for step in range(4)] == [False, True, True, False]
+    enrich, lines = body.samples.operators["enrich"], body.samples.topics["lines"]
+    assert (enrich.records_per_s, enrich.busy) == ([7.5, None, None, 7.5], [0.5, None, None, 0.5])
+    assert body.samples.operators["new"].busy == [None] * 4
+    assert (lines.records_in_per_s, lines.records_out_per_s) == ([None] * 4, [3.0, None, None, 3.0])
+    shown = [each and (each.level, each.sentence, each.since_ms) for each in body.samples.findings]
+    assert shown == [("warning", "1 task is behind", 4_000), None, None, ("warning", "1 task is behind", 4_000)]
     assert remembering.asked_times == (0, LARGEST_TIMESTAMP)
 
 
@@ -95,6 +112,13 @@ def test_only_the_tasks_that_are_wanted_have_series(
     body = client.get(f"{APP}/history", params={"tasks": asked, "from_ms": 4000, "to_ms": 90_000}).json()
     assert list(body["samples"]["tasks"]) == given
     assert remembering.asked_times == (4000, 90_000)
+
+
+def test_details_are_left_out_if_they_are_not_wanted(client: httpx.Client, remembering: FakeReadSide) -> None:
+    samples = client.get(f"{APP}/history", params={"details": "false", "tasks": ""}).json()["samples"]
+    assert (samples["tasks"], samples["operators"], samples["topics"], samples["findings"]) == ({}, {}, {}, [])
+    assert samples["application"]["records_per_s"] == [10.0, None, None, 10.0]
+    assert remembering
 
 
 def test_a_history_without_samples_is_empty(client: httpx.Client) -> None:
@@ -139,9 +163,20 @@ def test_an_hour_of_two_hundred_tasks_has_720_values_in_each_series(
 ) -> None:
     tasks = tuple(TaskId(0, number) for number in range(200))
     columns = array("f", [1.0] * 200), array("f", [NAN] * 200), array("B", [3] * 200), array("H", [0] * 200)
+    more = array("B", [4] * 200), FLOW, FINDING
     samples = tuple(
-        Sample(slot * 5000, array("d", [1.0] * 6), tasks, ("stream/1",), *columns) for slot in range(1, 721)
+        Sample(slot * 5000, array("d", [1.0] * 6), tasks, ("stream/1",), *columns, *more) for slot in range(1, 721)
     )
     read_side.remembered = ApplicationHistory(0, 5000, samples)
     body = client.get(f"{APP}/history").json()
     assert {len(series) for task in body["samples"]["tasks"].values() for series in task.values()} == {720}
+
+
+def test_an_hour_is_compressed_for_a_client_that_accepts_it(client: httpx.Client, read_side: FakeReadSide) -> None:
+    read_side.remembered = ApplicationHistory(0, 5000, tuple(sample(slot * 5000) for slot in range(1, 721)))
+    compressed = client.get(f"{APP}/history")
+    plain = client.get(f"{APP}/history", headers={"Accept-Encoding": "identity"})
+    assert (compressed.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
+    assert "Accept-Encoding" in compressed.headers["vary"]
+    assert compressed.json() == plain.json()
+    assert int(compressed.headers["content-length"]) < int(plain.headers["content-length"]) / 10

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import gzip
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -15,6 +17,7 @@ from structlog.testing import capture_logs
 from penstock.api import connections
 from penstock.api.page import live_feed
 from penstock.api.page.documents import LiveDocument
+from penstock.api.page.gzip_events import gzipped
 from penstock.api.page.live_feed import LiveFeed
 from penstock.api.server import serve
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
@@ -78,6 +81,51 @@ def test_a_client_gets_the_whole_document_and_then_changes() -> None:
             LiveDocument.model_validate(applied(document, delta))
 
     play(look)
+
+
+def test_each_event_can_be_decoded_as_soon_as_it_has_arrived() -> None:
+    side = Counting()
+    plain, sizes = bytearray(), list[int]()
+
+    async def look(client: httpx.AsyncClient) -> None:
+        async with client.stream("GET", LIVE) as answer:
+            assert (answer.headers["content-encoding"], answer.headers["vary"]) == ("gzip", "Accept-Encoding")
+            decoder = zlib.decompressobj(zlib.MAX_WBITS + 16)
+            async for part in answer.aiter_raw():
+                sizes.append(len(part))
+                plain.extend(decoder.decompress(part))
+                if plain.count(b"event: changes") >= 3:
+                    break
+            assert plain.endswith(b"\n\n"), "the last event is whole though more will follow"
+        assert sum(sizes) < len(plain) / 2
+
+    play(look, side)
+
+
+def test_without_gzip_the_stream_is_plain() -> None:
+    async def look(client: httpx.AsyncClient) -> None:
+        async with client.stream("GET", LIVE, headers={"Accept-Encoding": "identity"}) as answer:
+            assert "content-encoding" not in answer.headers
+            async for part in answer.aiter_raw():
+                assert part.startswith(b"event: whole\ndata: {")
+                break
+
+    play(look)
+
+
+def test_a_compressed_stream_has_a_sound_end_and_its_events_are_compressed_once() -> None:
+    sent = [b"event: whole\ndata: {}\n\n", b"event: changes\ndata: {1}\n\n" * 100]
+
+    async def events() -> AsyncGenerator[bytes]:
+        for each in sent:
+            yield each
+
+    async def all_of() -> list[bytes]:
+        return [part async for part in gzipped(events())]
+
+    one, other = asyncio.run(all_of()), asyncio.run(all_of())
+    assert gzip.decompress(b"".join(one)) == b"".join(sent)
+    assert [first is second for first, second in zip(one, other, strict=True)][1:3] == [True, True]
 
 
 def test_a_reconnect_begins_with_the_whole_document() -> None:

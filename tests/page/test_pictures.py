@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,11 +13,14 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 
 from penstock.api.page.live_view import LiveView
+from penstock.cluster.findings import Finding, Level, findings
 from penstock.cluster.read_side import (
+    TASK_STATES,
     ApplicationHistory,
     ApplicationStatus,
     EventKind,
     EventLevel,
+    Flow,
     HistoryEvent,
     Sample,
     TaskState,
@@ -32,17 +36,28 @@ from tests.page.watch import Watch
 
 _STEP_MS, _STEPS = 5_000, 720
 _TASKS = tuple(TaskId(sub, partition) for sub in (0, 1) for partition in range(4))
+_FLOW = Flow(
+    ("KSTREAM-SOURCE-0000000000", "not-empty", "price"), ("customers", "orders"), array("f", [4_000.0] * 3),
+    array("B", [2, 4, 190]), array("f", [math.nan, 4_000.0]), array("f", [950.0, math.nan]),
+)  # fmt: skip
 NOON = "2026-01-02T12:00:00Z"
 NOON_MS = 1_767_355_200_000
+_LATE = Finding(
+    Level.WARNING, "8 of 8 tasks are behind by up to 5 s: stream/0 is busy 97% in price", "behind", "topology", "price",
+    NOON_MS - 4_000_000,
+)  # fmt: skip
 SIZES = {"desk": (1120, 700), "telephone": (360, 740)}
 TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """The topology gets its size in the first frame."""
+THEN = "then"
+"""The view of the last hour at its first step."""
 LAST_TO_COME = {
     "overview": "Sub-topology 1",
     "topology": "/s",
     "tasks": "1,000/s",
     "stores": "20,000",
     "time": "16.0 k",
+    "then": "16.0 k",
     "records": "orders",
     "slow": "with_price",
     "rollout": "stream/1",
@@ -59,8 +74,10 @@ def an_hour() -> ApplicationHistory:
         totals = array("d", [8 * per_s, lag, lag / per_s, 1.0, 0.0, 0.0])
         rates, behind = array("f", [per_s] * len(_TASKS)), array("f", [lag / per_s] * len(_TASKS))
         shares, actors = array("B", [100] * len(_TASKS)), array("H", [0] * len(_TASKS))
+        states = array("B", [TASK_STATES.index("running")] * len(_TASKS))
         at_ms = NOON_MS - (_STEPS - step) * _STEP_MS
-        samples.append(Sample(at_ms, totals, _TASKS, ("stream/0",), rates, behind, shares, actors))
+        columns = rates, behind, shares, actors, states, _FLOW
+        samples.append(Sample(at_ms, totals, _TASKS, ("stream/0",), *columns, _LATE))
     at_ms = NOON_MS - _STEPS * _STEP_MS // 2
     ended = HistoryEvent(
         at_ms, EventKind.ACTOR, EventLevel.ERROR, "stream/1 has ended", "stream/1", None, until_ms=at_ms
@@ -88,7 +105,8 @@ class Steady(FakeReadSide):
         restoring = {"restore_remaining": 40_000, "restore_total": 60_000, "restore_rate": 9_000.0}
         status = with_task(status, "1_3", state=TaskState.RESTORING, **restoring)
         status = with_actor(status, "stream/1", error="OSError: [Errno 28] No space left on device")
-        self.current = replace(status, paused=True)
+        status = replace(status, paused=True)
+        self.current = replace(status, since={each.about: NOON_MS for each in findings(status)})
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +119,7 @@ def steady(browser: Browser) -> Iterator[PageServer]:
     side = Steady()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(LiveView, "document", at_a_steady_pace)
-        # One page remains open: without any, rates begin again. Findings that come later have a time.
+        # One page remains open: without any, rates begin again.
         with page_server(side) as server, browser.new_page() as first:
             expect(opened(first, server.url)).to_contain_text("8,000/s")
             side.get_into_trouble()
@@ -110,7 +128,7 @@ def steady(browser: Browser) -> Iterator[PageServer]:
 
 
 @pytest.mark.parametrize(("theme", "size"), LOOKS)
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", [*VIEWS, THEN])
 def test_a_view_looks_as_it_did(
     browser: Browser,
     context: BrowserContext,
@@ -127,9 +145,14 @@ def test_a_view_looks_as_it_did(
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
     page.clock.set_fixed_time(NOON)
-    opened(page, steady.url, view)
+    opened(page, steady.url, "time" if view == THEN else view)
     expect(page.get_by_test_id("findings")).to_contain_text("No space left on device")
     expect(page.locator("section[data-view]")).to_contain_text(LAST_TO_COME[view])
+    if view == THEN:
+        page.get_by_label("Now").focus()
+        page.keyboard.press("Home")
+        expect(page.locator(".then")).to_contain_text("95 %")
+        page.get_by_role("heading", name="Topology and tasks at").evaluate("it => it.scrollIntoView()")
     page.evaluate(TWO_FRAMES)
     picture = page.screenshot(animations="disabled", caret="hide")
     name = f"{view}-{theme}-{size}"
@@ -153,5 +176,5 @@ def test_a_picture_that_differs_is_noticed(browser: Browser) -> None:
 
 
 def test_there_is_no_picture_of_a_view_that_is_gone() -> None:
-    names = {f"{view}-{theme}-{size}" for view in VIEWS for theme, size in LOOKS}
+    names = {f"{view}-{theme}-{size}" for view in (*VIEWS, THEN) for theme, size in LOOKS}
     assert {file.stem for file in BASELINES.glob("*.png")} == names

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import re
 from array import array
+from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
+from penstock.cluster.findings import Finding, Level
 from penstock.cluster.read_side import (
+    BUSY_UNKNOWN,
+    TASK_STATES,
     ApplicationHistory,
     EventKind,
     EventLevel,
+    Flow,
     HistoryEvent,
     Sample,
 )
 from penstock.common.ids import TaskId
 from tests.page.server import PageServer
+from tests.page.test_topology import panel, part
 from tests.page.views import opened
 from tests.page.watch import Watch
 from tests.waiting import eventually
@@ -26,12 +34,19 @@ TASKS = (TaskId(0, 0), TaskId(0, 1))
 
 
 def _sample(step: int) -> Sample:
-    """The application processes 100 records/s in its first step, 200 in its second …"""
+    """The application processes 100 records/s in its first step, 200 in its second … At first a task restores, and
+    ``price`` is busy."""
     rates, behind = array("f", [1.0, 2.0]), array("f", [41.0, 0.5])
     totals = array("d", [100.0 * (step + 1), 0.0, 41.0, 1.0, 0.0, 0.0])
-    return Sample(
-        FIRST + step * STEP_MS, totals, TASKS, ("stream/1",), rates, behind, array("B", [200, 3]), array("H", [0, 0])
-    )
+    states = array("B", [TASK_STATES.index("running" if step else "restoring"), TASK_STATES.index("running")])
+    flow = Flow(
+        ("KSTREAM-SINK-0000000009", "price"), ("customers", "orders"), array("f", [800.0, 3_000.0 + step]),
+        array("B", [BUSY_UNKNOWN, 20 if step else 194]),
+        array("f", [math.nan, 7_000.0]), array("f", [800.0, math.nan]),
+    )  # fmt: skip
+    late = Finding(Level.WARNING, "1 of 2 tasks is behind <b>", "behind", "tasks", "0_0", FIRST - 3_600_000)
+    columns = rates, behind, array("B", [200, 3]), array("H", [0, 0]), states
+    return Sample(FIRST + step * STEP_MS, totals, TASKS, ("stream/1",), *columns, flow, None if step else late)
 
 
 @pytest.fixture
@@ -62,12 +77,87 @@ def test_charts_show_the_figures_of_now_and_of_a_chosen_time(hour: PageServer, p
     expect(throughput).to_contain_text("2,000")
 
 
-def test_the_tasks_are_shown_as_they_were(hour: PageServer, page: Page) -> None:
-    view = opened(page, hour.url, "time")
+def then(page: Page) -> Locator:
+    """Goes to the first step, and returns the part that shows it."""
     page.get_by_label("Now").focus()
     page.keyboard.press("Home")
-    expect(view.locator(".then li").first).to_contain_text("Task 0_0: 41 s behind, 1.00/s, busy 100 %, stream/1")
-    expect(view.locator(".then li").first).to_have_class("cell heat-3")
+    found = page.locator(".then[data-then]")
+    expect(found.get_by_role("heading", level=3)).to_have_text(re.compile("^Topology and tasks at .*[0-9]{2}:[0-9]{2}"))
+    return found
+
+
+def test_the_tasks_are_shown_as_they_were(hour: PageServer, page: Page) -> None:
+    opened(page, hour.url, "time")
+    first = then(page).locator(".strip .cell").first
+    what = "Task 0_0: 41 s behind, restoring, 1.00/s, busy 100 %, stream/1"
+    expect(first).to_have_attribute("aria-label", what)
+    expect(first).to_have_class(re.compile("heat-3"))
+    expect(first).to_have_text("r")
+
+
+def test_the_sentence_of_then_is_shown_with_the_time_since_which_it_held(hour: PageServer, page: Page) -> None:
+    opened(page, hour.url, "time")
+    finding = then(page).locator(".finding")
+    expect(finding).to_contain_text("1 of 2 tasks is behind <b>")
+    expect(finding.locator(".since")).to_contain_text(re.compile("since .*, for 60 min"))
+    page.get_by_role("button", name="Back to now").click()
+    expect(page.locator(".then .finding")).to_have_count(0)
+
+
+def test_the_topology_is_shown_as_it_was_and_live_again(hour: PageServer, page: Page) -> None:
+    opened(page, hour.url, "time")
+    now = page.locator(".then:not([data-then])")
+    expect(part(page, "price")).not_to_contain_text("97 %")
+    expect(now.get_by_role("heading", level=3)).to_have_text("Topology and tasks now")
+    shown_then = then(page)
+    expect(part(page, "price")).to_contain_text("97 %")
+    expect(part(page, "price")).to_have_class(re.compile("heat-4"))
+    for rate in ("3,000/s", "800/s"):
+        expect(shown_then.locator("svg.picture .rate", has_text=rate).first).to_be_visible()
+    expect(shown_then.locator(".lane-note").first).to_contain_text("2 tasks · at most 41 s behind")
+    page.get_by_role("button", name="Back to now").click()
+    expect(part(page, "price")).not_to_contain_text("97 %")
+
+
+def test_a_part_of_the_picture_of_then_opens_its_figures_of_then(hour: PageServer, page: Page) -> None:
+    opened(page, hour.url, "time")
+    then(page)
+    part(page, "price").click()
+    facts = panel(page, "price")
+    expect(facts).to_contain_text("97 %")
+    expect(facts).to_contain_text("3,000/s")
+    expect(facts).to_contain_text("with_price")
+    assert page.url.endswith("#/time/node%3Aprice")
+    part(page, "orders").click()
+    expect(panel(page, "orders")).to_contain_text("7,000/s")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("complementary")).to_have_count(0)
+    expect(page.locator(".then[data-then]")).to_be_visible()
+
+
+def test_operators_of_another_version_are_mentioned(hour: PageServer, page: Page) -> None:
+    old, *others = hour.side.remembered.samples
+    flow = replace(old.flow, operators=("KSTREAM-SINK-0000000009", "price-of-old"))
+    hour.side.remembered = replace(hour.side.remembered, samples=(replace(old, flow=flow), *others))
+    opened(page, hour.url, "time")
+    expect(then(page)).to_contain_text("Another version of the program ran then.")
+
+
+def test_only_what_is_new_is_asked_for(hour: PageServer, page: Page) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/history?" in request.url else None)
+    page.clock.install()
+    view = opened(page, hour.url, "time")
+    throughput = view.locator("figure", has_text="Records per second")
+    expect(throughput).to_contain_text("2,000")
+    hour.side.remembered = replace(hour.side.remembered, samples=(*hour.side.remembered.samples, _sample(20)))
+    page.clock.fast_forward(6_000)
+    expect(throughput).to_contain_text("2,100")
+    assert "from_ms=0&" in asked[0]
+    assert f"from_ms={FIRST + 20 * STEP_MS - 60_000}&" in asked[1]
+    page.get_by_label("Now").focus()
+    page.keyboard.press("Home")
+    expect(throughput).to_contain_text(": 100")
 
 
 def test_events_are_listed_as_text_with_the_way_to_their_actor(hour: PageServer, page: Page) -> None:

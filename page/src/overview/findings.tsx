@@ -36,7 +36,8 @@ function Announced({ found }: { found: readonly Finding[] }) {
   );
 }
 
-function Sentence({ finding, now, more }: { finding: Finding; now: number; more: number }) {
+/** One finding, with the way to what it is about. */
+export function Sentence({ finding, now, more }: { finding: Finding; now: number; more: number }) {
   const view = VIEWS.find(({ name }) => name === finding.view);
   const leads = view !== undefined && finding.level !== "ok" && (view.name !== "overview" || finding.subject !== null);
   return (

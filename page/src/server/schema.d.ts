@@ -279,7 +279,7 @@ export interface components {
         HistoryBody: {
             /**
              * Step Ms
-             * @description Milliseconds between two samples: 5,000, and more with more than 450 tasks or so.
+             * @description Milliseconds between two samples: 5,000, and more with more than 300 tasks or so.
              */
             step_ms: number;
             /**
@@ -989,6 +989,22 @@ export interface components {
             topics: string[];
         };
         /**
+         * OperatorSeries
+         * @description The figures of one operator, all tasks together.
+         */
+        OperatorSeries: {
+            /**
+             * Records Per S
+             * @description The records that enter it.
+             */
+            records_per_s: (number | null)[];
+            /**
+             * Busy
+             * @description Share of an actor's time, from 0 to 1, in the task in which it takes most.
+             */
+            busy: (number | null)[];
+        };
+        /**
          * PeekBody
          * @description The newest records of a topic.
          */
@@ -1188,10 +1204,25 @@ export interface components {
             application: components["schemas"]["ApplicationSeries"];
             /** Actors */
             actors: string[];
+            /** States */
+            states: string[];
             /** Tasks */
             tasks: {
                 [key: string]: components["schemas"]["TaskSeries"];
             };
+            /** Operators */
+            operators: {
+                [key: string]: components["schemas"]["OperatorSeries"];
+            };
+            /** Topics */
+            topics: {
+                [key: string]: components["schemas"]["TopicSeries"];
+            };
+            /**
+             * Findings
+             * @description The worst finding of each step.
+             */
+            findings: (components["schemas"]["FindingBody"] | null)[];
         };
         /**
          * ShownBody
@@ -1276,6 +1307,11 @@ export interface components {
              * @description Index of its actor in ``actors``; null without one.
              */
             actor: (number | null)[];
+            /**
+             * State
+             * @description Index of its state in ``states``.
+             */
+            state: (number | null)[];
         };
         /**
          * TopicBody
@@ -1286,6 +1322,22 @@ export interface components {
             name: string;
             /** Use */
             use: string;
+        };
+        /**
+         * TopicSeries
+         * @description The figures of one topic.
+         */
+        TopicSeries: {
+            /**
+             * Records In Per S
+             * @description The records that the application reads.
+             */
+            records_in_per_s: (number | null)[];
+            /**
+             * Records Out Per S
+             * @description The records that it writes.
+             */
+            records_out_per_s: (number | null)[];
         };
         /**
          * TopicsBody

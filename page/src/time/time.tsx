@@ -1,21 +1,18 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { Problem } from "../common/dialog";
-import { BEHIND_LEGEND, behindHeat, heatClass } from "../common/heat";
-import { Legend } from "../common/legend";
-import { moment, percent, rate, seconds } from "../common/numbers";
-import { visible } from "../common/text";
+import { moment } from "../common/numbers";
 import type { Session } from "../shell/session";
 import type { ViewProperties } from "../shell/views";
 import { Chart } from "./chart";
 import { Events } from "./events";
-import { type History, SERIES, type TaskThen, tasksThen, timesOf } from "./series";
+import { againFrom, continued, type History, SERIES, timesOf } from "./series";
+import { Then } from "./then";
 
 const AGAIN_AFTER_MS = 5_000;
-const SETTLED_AFTER_MS = 150;
 
-/** The last hour: figures, events, and the tasks as they were at a time that one chooses. */
-export function Time({ session }: ViewProperties) {
+/** The last hour: figures, events, and everything as it was at a time that one chooses. */
+export function Time({ session, subject }: ViewProperties) {
   const history = useSignal<History | null>(null);
   const problem = useSignal<unknown>(null);
   useEffect(() => {
@@ -29,12 +26,12 @@ export function Time({ session }: ViewProperties) {
   return (
     <>
       {problem.value === null ? null : <Problem error={problem.value} />}
-      <Hour session={session} found={found} />
+      <Hour session={session} subject={subject} found={found} />
     </>
   );
 }
 
-function Hour({ session, found }: { session: Session; found: History }) {
+function Hour({ session, subject, found }: ViewProperties & { found: History }) {
   /** The chosen time in ms; null: now. */
   const chosen = useSignal<number | null>(null);
   // The same array as long as the history is the same, so that the charts are drawn again with it alone.
@@ -51,7 +48,7 @@ function Hour({ session, found }: { session: Session; found: History }) {
         <p class="quiet">The coordinator has no figures yet.</p>
       ) : (
         <>
-          <div class="bar time-bar">
+          <div class="bar time-bar" data-then={chosen.value === null ? undefined : true}>
             <label>
               {chosen.value === null ? "Now" : `Then: ${moment(chosen.value, now)}`}
               <input
@@ -79,8 +76,12 @@ function Hour({ session, found }: { session: Session; found: History }) {
               />
             ))}
           </div>
-          <h3>{chosen.value === null ? "Tasks now" : `Tasks at ${moment(chosen.value, now)}`}</h3>
-          <TasksThen session={session} at={(times[step] ?? 0) * 1_000} step={found.step_ms} />
+          <Then
+            session={session}
+            subject={subject}
+            at={chosen.value === null ? null : (times[step] ?? 0) * 1_000}
+            step={found.step_ms}
+          />
         </>
       )}
       <h3>Events, errors and warnings</h3>
@@ -89,17 +90,22 @@ function Hour({ session, found }: { session: Session; found: History }) {
   );
 }
 
-/** Asks again and again. The series of tasks are left out: an hour of many tasks is large. */
+/** Asks again and again for what is new. The series of tasks and operators are left out: an hour of many is large. */
 async function followed(
   session: Session,
   history: { value: History | null },
   problem: { value: unknown },
   ended: AbortSignal,
 ): Promise<void> {
+  let whole: History | null = null;
   while (!ended.aborted) {
     try {
-      history.value = await session.client.get<History>(`${session.path.peek()}history?tasks=`, ended);
+      const path = `${session.path.peek()}history?from_ms=${againFrom(whole)}&tasks=&details=false`;
+      const news: History = await session.client.get<History>(path, ended);
+      whole = whole === null ? news : continued(whole, news);
       problem.value = null;
+      if (whole === null) continue;
+      history.value = whole;
     } catch (error) {
       if (!ended.aborted) problem.value = error;
     }
@@ -110,46 +116,4 @@ async function followed(
 function nearest(times: readonly number[], at: number): number {
   const after = times.findIndex((time) => time >= at);
   return after < 0 ? times.length - 1 : after;
-}
-
-/** All tasks as they were at a time, asked for when the time has not changed for a moment. */
-function TasksThen({ session, at, step }: { session: Session; at: number; step: number }) {
-  const tasks = useSignal<TaskThen[]>([]);
-  const problem = useSignal<unknown>(null);
-  useEffect(() => {
-    const ended = new AbortController();
-    const timer = setTimeout(async () => {
-      const path = `${session.path.peek()}history?from_ms=${at}&to_ms=${at + step - 1}`;
-      try {
-        tasks.value = tasksThen(await session.client.get<History>(path, ended.signal));
-        problem.value = null;
-      } catch (error) {
-        if (!ended.signal.aborted) problem.value = error;
-      }
-    }, SETTLED_AFTER_MS);
-    return () => {
-      clearTimeout(timer);
-      ended.abort();
-    };
-  }, [at, step]);
-  if (problem.value !== null) return <Problem error={problem.value} />;
-  return (
-    <>
-      <ul class="cells then">
-        {tasks.value.map((task) => (
-          <li key={task.id} class={`cell ${heatClass(behindHeat(task.behind_s))}`} title={describe(task)}>
-            <span class={`fill fill-${behindHeat(task.behind_s) ?? 0}`} />
-            <span class="unseen">{describe(task)}</span>
-          </li>
-        ))}
-      </ul>
-      <Legend title="Behind" steps={BEHIND_LEGEND} />
-    </>
-  );
-}
-
-function describe(task: TaskThen): string {
-  const actor = task.actor_id === null ? "no actor" : visible(task.actor_id, 80);
-  const figures = `${seconds(task.behind_s)} behind, ${rate(task.records_per_s)}, busy ${percent(task.busy)}`;
-  return `Task ${task.id}: ${figures}, ${actor}`;
 }

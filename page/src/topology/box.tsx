@@ -22,13 +22,15 @@ interface Properties {
   box: Box;
   functions: readonly UserFunction[];
   document: LiveDocument;
+  /** The view in which its panel opens. */
+  view: string;
   selected: boolean;
   /** True for the one box that the tabulator key reaches; arrows lead to the others. */
   reached: boolean;
 }
 
 /** An operator, a store or a topic, with its figures. A link to its panel. */
-export function BoxLink({ box, functions, document, selected, reached }: Properties) {
+export function BoxLink({ box, functions, document, view, selected, reached }: Properties) {
   const operator = isOperator(box) ? document.sections.operators.value(nameOf(box.id)) : undefined;
   const busy = operator?.busy ?? null;
   const heat = isOperator(box) ? heatClass(busyHeat(busy)) : "";
@@ -40,7 +42,7 @@ export function BoxLink({ box, functions, document, selected, reached }: Propert
     <a
       id={elementId(box)}
       class={`box ${box.kind} ${heat}`}
-      href={hashOf("topology", box.id)}
+      href={hashOf(view, box.id)}
       tabindex={reached ? 0 : -1}
       draggable={false}
       aria-current={selected ? "true" : undefined}

@@ -2,6 +2,7 @@ import { ShareBar } from "../common/bar";
 import { bytes, count, isKnown, rate, short } from "../common/numbers";
 import { Fact, Facts, Panel } from "../common/panel";
 import { Foreign, visible } from "../common/text";
+import type { LiveDocument } from "../server/live_document";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
 import type { Box, OperatorOfTopology, TopologyDocument, UserFunction } from "./document";
@@ -12,27 +13,30 @@ interface Properties {
   box: Box;
   topology: TopologyDocument;
   session: Session;
+  document: LiveDocument;
+  /** The view in which the panel is. */
+  view: string;
 }
 
 /** One operator, store or topic of the picture: its figures, and the way to what belongs to it. */
-export function PartPanel({ box, topology, session, onClose }: Properties & { onClose: () => void }) {
-  const part = { box, topology, session };
+export function PartPanel({ box, topology, session, document, view, onClose }: Properties & { onClose: () => void }) {
+  const part = { box, topology, session, document, view };
   return (
     <Panel title={nameOf(box.id)} kind={box.title} onClose={onClose}>
       {isOperator(box) ? <OperatorPart {...part} /> : isTopic(box) ? <TopicPart {...part} /> : <StorePart {...part} />}
       {box.lane === null ? null : (
         <>
           <h4>Tasks of its sub-topology</h4>
-          <Strip document={session.document} only={subtopologyOf(box.lane)} />
+          <Strip document={document} only={subtopologyOf(box.lane)} />
         </>
       )}
     </Panel>
   );
 }
 
-function OperatorPart({ box, topology, session }: Properties) {
+function OperatorPart({ box, topology, document, view }: Properties) {
   const name = nameOf(box.id);
-  const row = session.document.sections.operators.value(name);
+  const row = document.sections.operators.value(name);
   const known = Object.hasOwn(topology.operators, name) ? topology.operators[name] : undefined;
   return (
     <>
@@ -45,20 +49,20 @@ function OperatorPart({ box, topology, session }: Properties) {
         {isKnown(row?.calls_in_flight) ? <Fact name="Calls in flight">{count(row.calls_in_flight)}</Fact> : null}
         {row?.breaker ? <Fact name="Circuit breaker">{row.breaker}</Fact> : null}
       </Facts>
-      {known === undefined ? null : <OperatorParts operator={known} />}
+      {known === undefined ? null : <OperatorParts operator={known} view={view} />}
     </>
   );
 }
 
-function OperatorParts({ operator }: { operator: OperatorOfTopology }) {
+function OperatorParts({ operator, view }: { operator: OperatorOfTopology; view: string }) {
   return (
     <>
       {operator.functions.length === 0 ? null : <h4>Functions</h4>}
       {operator.functions.map((each) => (
         <FunctionLines key={`${each.role} ${each.name}`} of={each} />
       ))}
-      <Links title="Stores" kind="store" names={operator.stores} />
-      <Links title="Topics" kind="topic" names={operator.topics} />
+      <Links view={view} title="Stores" kind="store" names={operator.stores} />
+      <Links view={view} title="Topics" kind="topic" names={operator.topics} />
     </>
   );
 }
@@ -77,8 +81,8 @@ function FunctionLines({ of }: { of: UserFunction }) {
   );
 }
 
-function TopicPart({ box, topology, session }: Properties) {
-  const row = session.document.sections.topics.value(topicName(box, session));
+function TopicPart({ box, topology, session, document, view }: Properties) {
+  const row = document.sections.topics.value(topicName(box, session));
   return (
     <>
       <Facts>
@@ -97,7 +101,7 @@ function TopicPart({ box, topology, session }: Properties) {
           <a href={hashOf("records", topicName(box, session))}>Its newest records</a>
         </p>
       ) : null}
-      <Links title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
+      <Links view={view} title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
     </>
   );
 }
@@ -109,9 +113,9 @@ function topicName(box: Box, session: Session): string {
   return box.kind === "repartition" && !name.startsWith(prefix) ? prefix + name : name;
 }
 
-function StorePart({ box, topology, session }: Properties) {
+function StorePart({ box, topology, document, view }: Properties) {
   const name = nameOf(box.id);
-  const row = session.document.sections.stores.value(name);
+  const row = document.sections.stores.value(name);
   return (
     <>
       <Facts>
@@ -122,12 +126,12 @@ function StorePart({ box, topology, session }: Properties) {
       <p>
         <a href={hashOf("stores", name)}>Look into the store</a>
       </p>
-      <Links title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
+      <Links view={view} title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
     </>
   );
 }
 
-function Links({ title, kind, names }: { title: string; kind: string; names: readonly string[] }) {
+function Links({ view, title, kind, names }: { view: string; title: string; kind: string; names: readonly string[] }) {
   if (names.length === 0) return null;
   return (
     <>
@@ -135,7 +139,7 @@ function Links({ title, kind, names }: { title: string; kind: string; names: rea
       <ul class="links">
         {names.map((name) => (
           <li key={name}>
-            <a href={hashOf("topology", kind === "node" ? partId(kind, name) : name)}>
+            <a href={hashOf(view, kind === "node" ? partId(kind, name) : name)}>
               <Foreign text={name} />
             </a>
           </li>

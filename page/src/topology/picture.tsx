@@ -1,4 +1,4 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { computed, useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { counted, isKnown, seconds } from "../common/numbers";
@@ -12,13 +12,15 @@ import { Stage } from "./stage";
 interface Properties {
   topology: TopologyDocument;
   document: LiveDocument;
+  /** The view in which a click shows a part. */
+  view: string;
   selected: Box | undefined;
   /** The part with which the picture begins; without one it begins at its top. */
   begin: Box | undefined;
 }
 
-/** The topology as `penstock describe --format svg` draws it, with the figures of now. */
-export function TopologyPicture({ topology, document, selected, begin }: Properties) {
+/** The topology as `penstock describe --format svg` draws it, with figures. */
+export function TopologyPicture({ topology, document, view, selected, begin }: Properties) {
   const { picture } = topology;
   const svg = useRef<SVGSVGElement>(null);
   const content = useRef<SVGGElement>(null);
@@ -88,6 +90,7 @@ export function TopologyPicture({ topology, document, selected, begin }: Propert
               box={box}
               functions={functionsOf(topology, box)}
               document={document}
+              view={view}
               selected={box === selected}
               reached={box.id === reached.value}
             />
@@ -130,7 +133,8 @@ function LanePart({ lane }: { lane: Lane }) {
 /** The number of tasks of a sub-topology, and the largest time that one of them is behind. At the lower end, since lines
  * enter a lane at its upper one; above the lines that leave it. */
 function LaneNote({ lane, document }: { lane: Lane; document: LiveDocument }) {
-  const note = useComputed(() => noteOf(lane, document));
+  // useComputed() would keep the document that was there at first.
+  const note = useMemo(() => computed(() => noteOf(lane, document)), [lane, document]);
   return (
     <text class="lane-note begin" x={lane.x + 12} y={lane.y + lane.height - 6}>
       {note}

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { BEHIND_LEGEND, behindHeat, heatClass } from "../common/heat";
 import { Legend } from "../common/legend";
-import { isKnown, seconds } from "../common/numbers";
+import { isKnown, percent, rate, seconds } from "../common/numbers";
 import { visible } from "../common/text";
 import type { Task } from "../server/document";
 import type { LiveDocument } from "../server/live_document";
@@ -77,7 +77,8 @@ function Cell({ id, document, reached }: { id: string; document: LiveDocument; r
 function describe(id: string, task: Task): string {
   const behind = isKnown(task.behind_s) ? `${seconds(task.behind_s)} behind` : "time behind not known";
   const actor = task.actor_id === null ? "no actor" : visible(task.actor_id, 80);
-  return `Task ${id}: ${behind}, ${task.state}, ${actor}`;
+  const figures = isKnown(task.records_per_s) ? `, ${rate(task.records_per_s)}, busy ${percent(task.busy)}` : "";
+  return `Task ${id}: ${behind}, ${task.state}${figures}, ${actor}`;
 }
 
 const STEPS: Record<string, (cells: HTMLElement[], at: number) => number> = {

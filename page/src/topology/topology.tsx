@@ -1,6 +1,7 @@
 import { BUSY_LEGEND } from "../common/heat";
 import { Legend } from "../common/legend";
 import { Foreign, visible } from "../common/text";
+import type { LiveDocument } from "../server/live_document";
 import { hashOf } from "../shell/route";
 import type { Session } from "../shell/session";
 import type { ViewProperties } from "../shell/views";
@@ -15,14 +16,25 @@ export function Topology({ session, subject }: ViewProperties) {
   useTopology(session);
   return (
     <>
-      <Picture session={session} subject={subject} />
+      <Picture session={session} subject={subject} document={session.document} view="topology" />
       <h3>Tasks by time behind</h3>
       <Strip document={session.document} />
     </>
   );
 }
 
-function Picture({ session, subject }: { session: Session; subject: string | null }) {
+interface PictureProperties {
+  session: Session;
+  /** The part that is looked at. */
+  subject: string | null;
+  /** The figures: those of now, or of another time. */
+  document: LiveDocument;
+  /** The view in which the picture is. */
+  view: string;
+}
+
+/** The picture of the topology with the panel of the part that is looked at, and its legend. */
+export function Picture({ session, subject, document, view }: PictureProperties) {
   const topology = session.topology.document.value;
   if (topology === null) {
     const { problem } = session.topology;
@@ -34,7 +46,7 @@ function Picture({ session, subject }: { session: Session; subject: string | nul
   }
   const box = subject === null ? undefined : boxOf(topology.picture, subject);
   // The part that the worst finding names is where the picture begins.
-  const finding = session.document.sections.findings.value("0");
+  const finding = document.sections.findings.value("0");
   const named = finding?.view === "topology" ? finding.subject : null;
   const worst = named === null || named === undefined ? undefined : boxOf(topology.picture, named);
   return (
@@ -48,7 +60,8 @@ function Picture({ session, subject }: { session: Session; subject: string | nul
         <TopologyPicture
           key={topology.fingerprint}
           topology={topology}
-          document={session.document}
+          document={document}
+          view={view}
           selected={box}
           begin={worst}
         />
@@ -57,7 +70,9 @@ function Picture({ session, subject }: { session: Session; subject: string | nul
             box={box}
             topology={topology}
             session={session}
-            onClose={() => location.assign(hashOf("topology"))}
+            document={document}
+            view={view}
+            onClose={() => location.assign(hashOf(view))}
           />
         )}
       </div>
