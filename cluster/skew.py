@@ -48,8 +48,8 @@ def skew_of(task: TaskStatus, tasks: Iterable[TaskStatus]) -> Skew | None:
     given = sum(map(_given, others)) / len(others)
     if len(rates) < len(others) or waiting < _SHARE_OF_LAG or _given(task) < given:
         return None
-    if rate < _TIMES * sum(rates) / len(rates):
-        return None
+    if not rate or rate < _TIMES * sum(rates) / len(rates):
+        return None  # nor if none of them processes anything
     source = max(task.lags, key=lambda at: (task.lags[at], at))
     return Skew(rate / (rate + sum(rates)), waiting, source)
 

@@ -181,8 +181,8 @@ class HostedTask(StoredTask):
             return gone
         self.touched = True
         self.meters.process.add(done, spent)
-        size = self.batch_size
         if done * 2 >= size:
+            size = self.batch_size
             # Approaches a batch of 2 ms, but one slow or fast batch changes it by a factor of 2 at most.
             wanted = size * 2 if spent <= 0 else int(done * _SLICE_S / spent)
             self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import platformdirs
@@ -15,7 +16,7 @@ for argument do
   shift
   [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
 done
-exec "{executable}" "$@"
+exec "{executable}" {flags} "$@"
 """
 
 
@@ -27,5 +28,9 @@ def java_home() -> Path:
     home = platformdirs.user_cache_path("penstock") / "java-for-spark"
     wrapper = home / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(wrapper, _WRAPPER.format(executable=java.executable), mode=0o755)
+    write_whole(
+        wrapper,
+        _WRAPPER.format(executable=java.executable, flags=" ".join(map(shlex.quote, java.network_flags))),
+        mode=0o755,
+    )
     return home

@@ -167,7 +167,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("running")
 def test_a_pipe_gets_it_after_the_tasks() -> None:
-    done = CliRunner().invoke(app, ["top", "app"])
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["top", "app"])
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert rows_of(lines, "OPERATOR")[1][:3] == ["enrich", "enrich", "program.py:12"]

@@ -55,3 +55,8 @@ def test_tasks_that_are_all_behind_have_no_skew() -> None:
     late = [replace(each, lags={TopicPartition("views", each.task_id.partition): 9_000}) for each in OTHERS]
     assert found(task(3, 440.0, 9_997, 40_000), late) is None
     assert found(task(3, 440.0, 9_997, 40_000), OTHERS[:1]) is None, "two tasks: one of them always has more"
+
+
+def test_tasks_that_process_nothing_have_no_skew() -> None:
+    idle = [replace(each, measured={(TASK, "process-rate"): 0.0}) for each in OTHERS]
+    assert found(task(3, 0.0, 9_997, 40_000), idle) is None

@@ -11,7 +11,7 @@ from penstock.actors.status import StandbyStatus
 from penstock.cluster.read_side import TaskState
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
-from tests.page.applications import lags, with_actor, with_task
+from tests.page.applications import lags, runs, wide_status, wide_topology, with_actor, with_task
 from tests.page.server import PageServer
 from tests.page.views import finding, opened, shown
 from tests.page.watch import Watch
@@ -55,6 +55,19 @@ def test_a_change_of_one_task_changes_its_row_and_no_other(server: PageServer, p
     server.side.current = with_task(server.side.current, "0_2", lags=lags("orders", 2, 654_321))
     expect(row(page, "0_2")).to_contain_text("654,321")
     assert page.evaluate("[...window.changed]") == ["0_2"]
+
+
+def test_a_row_far_from_view_is_drawn_again_when_it_comes_near(server: PageServer, page: Page) -> None:
+    topology = wide_topology()
+    runs(server.side, topology, wide_status(topology, 0))
+    opened(page, server.url, "tasks")
+    expect(table(page).get_by_role("rowheader")).to_have_count(200)
+    changed = with_task(server.side.current, "19_9", lags=lags("stage-19", 9, 123_456))
+    server.side.current = with_task(changed, "0_0", lags=lags("stage-0", 0, 654_321))
+    expect(row(page, "0_0")).to_contain_text("654,321")
+    assert "123,456" not in row(page, "19_9").inner_text()
+    row(page, "19_9").scroll_into_view_if_needed()
+    expect(row(page, "19_9")).to_contain_text("123,456")
 
 
 def test_tasks_come_and_go(server: PageServer, page: Page) -> None:

@@ -1,4 +1,6 @@
+import { useRef } from "preact/hooks";
 import { ShareBar } from "../common/bar";
+import { useNear } from "../common/near";
 import { count, percent, rate, seconds } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign } from "../common/text";
@@ -38,11 +40,15 @@ export function TaskTable(properties: { session: Session; ids: readonly string[]
   );
 }
 
+/** A task. While it is far from view, it keeps the figures that it had last, so that 200 tasks do not hold up a frame. */
 function TaskRow({ id, session, current }: { id: string; session: Session; current: boolean }) {
-  const task = session.document.sections.tasks.value(id);
+  const row = useRef<HTMLTableRowElement>(null);
+  const shown = useRef<Task>();
+  if (useNear(row) || shown.current === undefined) shown.current = session.document.sections.tasks.value(id);
+  const task = shown.current;
   if (task === undefined) return null;
   return (
-    <tr aria-current={current ? "true" : undefined}>
+    <tr ref={row} aria-current={current ? "true" : undefined}>
       <th scope="row">
         <a href={hashOf("tasks", id)}>{id}</a>
       </th>
