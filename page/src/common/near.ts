@@ -20,7 +20,7 @@ function observer(): IntersectionObserver {
 }
 
 /** Returns true while the element is in view or near it. In long tables, rows far away need not follow each change. */
-export function useNear(element: RefObject<Element>): boolean {
+export function useNear(element: RefObject<Element | null>): boolean {
   const near = useSignal(true);
   useEffect(() => {
     const { current } = element;

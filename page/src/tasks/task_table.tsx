@@ -43,7 +43,7 @@ export function TaskTable(properties: { session: Session; ids: readonly string[]
 /** A task. While it is far from view, it keeps the figures that it had last, so that 200 tasks do not hold up a frame. */
 function TaskRow({ id, session, current }: { id: string; session: Session; current: boolean }) {
   const row = useRef<HTMLTableRowElement>(null);
-  const shown = useRef<Task>();
+  const shown = useRef<Task | undefined>(undefined);
   if (useNear(row) || shown.current === undefined) shown.current = session.document.sections.tasks.value(id);
   const task = shown.current;
   if (task === undefined) return null;
