@@ -63,8 +63,10 @@ def scratch_python(tmp_path: Path) -> Path:
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    # Spark leaves a PYTHONPATH in its process: tests after it would import this clone.
+    inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
-        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+        command, cwd=cwd, env={**inherited, **environment}, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
