@@ -11,6 +11,7 @@ import pytest
 from penstock.api import connections
 from tests.api.fake import FakeReadSide
 from tests.api.served import served as served_by
+from tests.waiting import PATIENCE_S
 
 BEGINNING = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 CHUNKED = BEGINNING + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -64,7 +65,7 @@ def test_the_server_ends_a_connection_that_floods_it(beginning: bytes, block: by
         most = 64 << 20
         sent, _ = await asyncio.wait_for(sent_before_the_end(port, beginning, block, most), 60)
         assert sent < most
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
             assert (await client.get("/healthz")).status_code == 200
 
     served(play)
@@ -72,7 +73,7 @@ def test_the_server_ends_a_connection_that_floods_it(beginning: bytes, block: by
 
 def test_a_request_has_at_most_so_many_headers_and_an_ordinary_one_is_answered() -> None:
     async def play(url: str, port: int) -> None:
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
             most = {f"x-{number}": "1" for number in range(connections.MOST_HEADERS - 10)}
             assert (await client.get("/healthz", headers=most)).status_code == 200
             more = {f"x-{number}": "1" for number in range(connections.MOST_HEADERS + 1)}
@@ -126,7 +127,7 @@ def test_a_body_in_many_chunks_is_no_head() -> None:
             for start in range(0, len(keys), 1000):
                 yield keys[start : start + 1000]
 
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
             path = "/v1/applications/word-count/stores/counts/keys:batch"
             answer = await client.post(path, content=chunks(), headers={"content-type": "application/json"})
             assert answer.status_code == 200

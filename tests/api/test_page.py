@@ -13,6 +13,7 @@ from penstock.api.page.files import FOLDER, page_files
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from tests.api.fake import FakeReadSide
 from tests.api.served import served
+from tests.waiting import PATIENCE_S
 
 CHROMIUM = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 TOKENS = ServerSettings(tokens=(Token.of(Scope.READ, "read-token-0123456789"),))
@@ -23,7 +24,7 @@ def ask(path: str, headers: Mapping[str, str] | None = None, settings: ServerSet
     found: list[httpx.Response] = []
 
     async def play(url: str, _: int) -> None:
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
             client.headers["accept-encoding"] = "identity"
             found.append(await client.get(path, headers=headers or {}))
 
@@ -72,7 +73,7 @@ def test_every_file_of_the_page_is_served_plain_and_compressed() -> None:
     assert files.keys() == page_files().keys(), "a file has a media type that is not served"
 
     async def play(url: str, _: int) -> None:
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
             for name, content in files.items():
                 plain = await client.get(f"/page/{name}", headers={"Accept-Encoding": "br, gzip;q=0"})
                 small = await client.get(f"/page/{name}", headers={"Accept-Encoding": "br, gzip"})

@@ -25,6 +25,7 @@ from penstock.common.errors import (
 from penstock.common.ids import TaskId
 from penstock.common.serdes import Serde
 from tests.api.fake import STATUS, FakeReadSide, FakeStore
+from tests.waiting import PATIENCE_S
 
 APPLICATION = "/v1/applications/word-count"
 STORE = f"{APPLICATION}/stores/counts"
@@ -179,7 +180,7 @@ def test_details_that_an_answer_leaves_to_the_log_are_in_the_log(
     async def ask() -> httpx.Response:
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         server = asyncio.ensure_future(serve(read_side, ServerSettings(), address.set_result))
-        async with httpx.AsyncClient(base_url=await address) as asked:
+        async with httpx.AsyncClient(base_url=await address, timeout=PATIENCE_S) as asked:
             answer = await asked.get(f"{STORE}/keys/a")
         server.cancel()
         await asyncio.gather(server, return_exceptions=True)

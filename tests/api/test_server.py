@@ -22,6 +22,7 @@ from penstock.cluster.read_side import Reading
 from penstock.common.errors import ConfigError
 from tests.api.fake import FakeReadSide
 from tests.security.certificates import Authority
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.xdist_group("server")
 
@@ -40,7 +41,7 @@ def _serve(settings: ServerSettings) -> None:
 def test_it_answers_until_it_is_cancelled() -> None:
     async def run() -> None:
         server, address = await _started(FakeReadSide())
-        async with httpx.AsyncClient(base_url=address) as client:
+        async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S) as client:
             assert (await client.get("/healthz")).status_code == 200
             server.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -65,7 +66,7 @@ def test_a_request_under_way_is_answered_before_the_end() -> None:
     async def run() -> None:
         slow = Slow()
         server, address = await _started(slow)
-        async with httpx.AsyncClient(base_url=address) as client:
+        async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S) as client:
             path = "/v1/applications/word-count/stores/counts/approximate-count"
             answer = asyncio.ensure_future(client.get(path))
             await slow.asked.wait()
@@ -146,7 +147,7 @@ def test_with_both_it_listens_everywhere_and_answers_over_tls_alone(
         assert (url.scheme, url.host in ("0.0.0.0", "127.0.0.1")) == ("https", False), "others can use it"
         there = f"https://127.0.0.1:{url.port}"
         token = {"Authorization": "Bearer read-token-of-somebody"}
-        async with httpx.AsyncClient(verify=trust) as client:
+        async with httpx.AsyncClient(verify=trust, timeout=PATIENCE_S) as client:
             assert (await client.get(f"{there}/v1/applications/word-count", headers=token)).status_code == 200
             assert (await client.get(f"{there}/v1/applications/word-count")).status_code == 401
             with pytest.raises(httpx.RemoteProtocolError):
@@ -244,7 +245,7 @@ def test_heads_and_bodies_of_one_connection_do_not_add_up(monkeypatch: pytest.Mo
 
     async def run() -> None:
         server, address = await _started(FakeReadSide())
-        async with httpx.AsyncClient(base_url=address) as client:
+        async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S) as client:
             for _ in range(20):
                 assert (await client.get("/healthz", headers={"X-Filler": "x" * 500})).status_code == 200
             keys = {"keys": ["x" * 100] * 50}

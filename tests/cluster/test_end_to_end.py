@@ -223,7 +223,9 @@ def test_an_error_in_a_user_function_ends_the_application_with_its_place(word_co
     for call in (app.wait_until_running, lambda: app.store("counts"), lambda: view.get("the")):
         with pytest.raises(ApplicationStateError, match=r"is in state ERROR: .*DeserializationError"):
             call()
-    answer = httpx.get(f"{app.status().http_address}/v1/applications/{it.application_id}/stores/counts/keys/the")
+    answer = httpx.get(
+        f"{app.status().http_address}/v1/applications/{it.application_id}/stores/counts/keys/the", timeout=PATIENCE_S
+    )
     assert answer.status_code == 503
     assert "ERROR: " in answer.json()["detail"]
     assert app.close()

@@ -120,7 +120,7 @@ def test_tasks_find_all_of_the_table_and_the_store_and_follow_both(
             eventually(lambda: totals.get("k7") == 14 and users.get("u7") == "7/2", "updates followed")
             eventually(lambda: dict(users.all()) == {f"u{n}": f"{n}/2" for n in range(USERS)}, "all updates followed")
             url = f"{app.status().http_address}/v1/applications/{it.id}/stores/users/keys/u7"
-            assert httpx.get(url).json()["value"] == "7/2"
+            assert httpx.get(url, timeout=PATIENCE_S).json()["value"] == "7/2"
         # Every actor reads on where its copy on disk has come to: nothing is added to a total twice.
         it.update(3)
         it.ask()

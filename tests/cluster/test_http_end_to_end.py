@@ -220,12 +220,12 @@ def test_a_port_in_use_is_one_sentence_and_nothing_is_left_half_started(word_cou
         address = app.status().http_address
         assert address is not None
         # An actor that has come late, on a busy machine, has tasks moved to it.
-        eventually(lambda: httpx.get(f"{address}/readyz").status_code == 200, "it is ready")
+        eventually(lambda: httpx.get(f"{address}/readyz", timeout=PATIENCE_S).status_code == 200, "it is ready")
 
 
 def _of_ray(endpoint: str, application_id: str) -> list[str]:
     """Returns what the dashboard names and Ray's endpoint does not have of this application."""
-    lines = httpx.get(endpoint, timeout=10).text.splitlines(keepends=True)
+    lines = httpx.get(endpoint, timeout=PATIENCE_S).text.splitlines(keepends=True)
     ours = [line for line in lines if line.startswith("#") or f'application_id="{application_id}"' in line]
     return missing_from("".join(ours), dashboard(), "ray_kafka")
 

@@ -50,7 +50,7 @@ def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coo
     assert app.is_paused()
     assert it.written() == {}
     assert app.store("counts").get("a") is None, "queries are answered"
-    assert httpx.post(f"{known}/resume").json()["paused"] is False
+    assert httpx.post(f"{known}/resume", timeout=PATIENCE_S).json()["paused"] is False
     eventually(it.complete, "all counts written")
     commands.pause(it.application_id)
     assert app.is_paused()

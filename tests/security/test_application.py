@@ -80,7 +80,9 @@ def test_a_secured_application_runs_and_shows_no_secret(
     assert (url.scheme, url.host == "0.0.0.0") == ("https", False)
     trust = ssl.create_default_context(cafile=secured.authority.certificate)
     address = f"https://127.0.0.1:{url.port}"
-    with httpx.Client(base_url=address, verify=trust, headers={"Authorization": f"Bearer {READ}"}) as client:
+    with httpx.Client(
+        base_url=address, verify=trust, headers={"Authorization": f"Bearer {READ}"}, timeout=PATIENCE_S
+    ) as client:
         paths = [
             f"/v1/applications/{it.application_id}{end}"
             for end in ("", "/stores", "/stores/counts/keys/the", "/stores/counts/range")
