@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell.keeping import until_kept
 from penstock.cluster.events import Deploy, Event
 from penstock.cluster.program_view import DifferenceView, ProgramView, RolloutView
 from penstock.cluster.programs import kept_rollout
@@ -181,11 +183,11 @@ class Deployments:
 
     async def _save(self) -> None:
         async with self._saving:  # one after the other, and the last is the latest
-            await asyncio.to_thread(kept_rollout.save, self._actor_id(), self.rollout, self._call)
+            await until_kept(lambda: kept_rollout.save(self._actor_id(), self.rollout, self._call), self._log)
             needed = {self.rollout.generation, self.rollout.proven}
             # One above the last is about to be rolled out.
             for old in [each for each in self._programs if each not in needed and each <= self.rollout.last]:
                 del self._programs[old]
                 self._views.pop(old, None)
                 self._specs.pop(old, None)  # a restarted coordinator has the first program, but has not read it
-                await asyncio.to_thread(kept_rollout.delete_program, self._actor_id(), old)
+                await until_kept(partial(kept_rollout.delete_program, self._actor_id(), old), self._log)

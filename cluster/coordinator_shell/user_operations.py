@@ -11,6 +11,7 @@ from structlog.stdlib import BoundLogger
 
 from penstock.cluster.coordinator_shell import kept_operations
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.keeping import until_kept
 from penstock.cluster.events import MoveTaskRequested, RestartActorRequested
 from penstock.cluster.wishes import NO_WISHES, Wishes
 from penstock.common.ids import TaskId
@@ -47,7 +48,7 @@ class UserOperations:
 
     async def _save_wishes(self) -> None:
         async with self._saving:  # one after the other, and the last is the latest
-            await asyncio.to_thread(kept_operations.save_wishes, self._actor_id(), self.wishes)
+            await until_kept(lambda: kept_operations.save_wishes(self._actor_id(), self.wishes), self._log)
 
     async def move(self, dispatcher: Dispatcher, task: TaskId, to: str) -> str | None:
         """Have the task move; returns the reason if that is refused. A repeated call finds its wish, and is accepted
@@ -68,7 +69,7 @@ class UserOperations:
                 return refused
             self._calls = dict(islice({call: name, **self._calls}.items(), _CALLS_KEPT))
             async with self._saving:
-                await asyncio.to_thread(kept_operations.save_calls, self._actor_id(), self._calls)
+                await until_kept(lambda: kept_operations.save_calls(self._actor_id(), self._calls), self._log)
         if refused is None:
             self._log.info("an actor is to restart", restarted=name)
             dispatcher.feed(RestartActorRequested(name))

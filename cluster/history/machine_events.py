@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -63,8 +62,7 @@ class MachineEvents:
         self._machine = machine
         self._add = add
         self._where: dict[TaskId, str] = {}
-        self._gone: dict[str, str] = {}  # why actors are gone, of late
-        self._gone_order: deque[str] = deque()
+        self._gone: dict[str, str] = {}  # why actors are gone, of late, the last one at the end
         self._state = ApplicationState.CREATED
         self._wanted = machine.wanted
         self._held: Hold | None = None
@@ -186,11 +184,10 @@ class MachineEvents:
         self._add(EventKind.ACTOR, f"a user has asked to restart {event.actor_id}", actor=event.actor_id)
 
     def _ended(self, name: str, why: str) -> None:
-        if name not in self._gone:
-            self._gone_order.append(name)
+        self._gone.pop(name, None)
         self._gone[name] = why
-        while len(self._gone_order) > _MOST_GONE:
-            self._gone.pop(self._gone_order.popleft(), None)
+        if len(self._gone) > _MOST_GONE:
+            del self._gone[next(iter(self._gone))]
 
     # ---- instructions ----
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 import pytest
+from ray.exceptions import RpcError
 
 from penstock.actors.process import ray_kv
-from penstock.cluster.coordinator_shell import kept_operations
+from penstock.cluster.coordinator_shell import keeping, kept_operations
 from penstock.cluster.coordinator_shell.user_operations import UserOperations
 from penstock.cluster.events import Event, RestartActorRequested, SetWishes
 from penstock.cluster.placement.standby_assignor import StandbyPolicy
@@ -80,6 +81,24 @@ def test_a_wish_that_is_accepted_is_kept_and_a_restarted_coordinator_has_it() ->
         await restarted.load()
         assert restarted.wishes == wishes
         assert await operations.move(dispatcher, TASK, "stream/2") is None, "Ray repeats the call"
+
+    playing(play)
+
+
+def test_a_wish_is_saved_when_ray_can_keep_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "_AGAIN_S", 0.0)
+    put, failures = ray_kv.put, iter([RpcError("the head node is away"), RpcError("still away")])
+
+    def put_at_the_third_time(key: str, value: str | bytes) -> None:
+        for failure in failures:
+            raise failure
+        put(key, value)
+
+    monkeypatch.setattr(ray_kv, "put", put_at_the_third_time)
+
+    async def play(dispatcher: Any, operations: UserOperations) -> None:
+        assert await operations.move(dispatcher, TASK, "stream/2") is None
+        assert kept_operations.load_wishes(ACTOR).by_task == {TASK: "stream/2"}
 
     playing(play)
 
