@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { againFrom, continued, type History, type HistoryEvent, rowsThen, timesOf } from "../src/time/series";
+import { againFrom, clocks, continued, type History, type HistoryEvent, rowsThen, timesOf } from "../src/time/series";
 
 const EMPTY = { records_per_s: [], lag: [], behind_s: [], commits_per_s: [], restoring: [], dead_letters: [] };
 const HISTORY: History = {
@@ -49,6 +49,14 @@ function event(at_ms: number, times = 1): HistoryEvent {
   const of = { actor_id: null, task_id: null, page: null };
   return { at_ms, until_ms: at_ms, times, kind: "log", level: "warning", sentence: "x", ...of };
 }
+
+describe("the times of the axis", () => {
+  it("are all different, with seconds only if they need them", () => {
+    const noon = Date.parse("2026-01-02T12:00:00") / 1_000;
+    expect(clocks([noon, noon + 30], 30)).toEqual(["12:00:00", "12:00:30"]);
+    expect(clocks([noon, noon + 60], 60)).toEqual(["12:00", "12:01"]);
+  });
+});
 
 describe("what is new in a history", () => {
   it("is asked for from a moment before its end", () => {

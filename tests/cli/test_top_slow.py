@@ -57,8 +57,8 @@ def test_the_busiest_operator_is_first_with_its_function_file_and_line() -> None
     heading, *rows = rows_of(drawn(), "OPERATOR")
     assert heading == ["OPERATOR", "FUNCTION", "BUSY", "ALL", "TASKS", "REC/S", "CALLS", "IN", "FLIGHT"]
     assert rows == [
-        ["enrich", "enrich", "program.py:12", "50%", "0.75", "actors", "1,200", "-"],
-        ["ask", "-", "5%", "0.05", "actors", "?", "7"],
+        ["enrich", "enrich", "program.py:12", "50%", "75%", "1,200", "-"],
+        ["ask", "-", "5%", "5%", "?", "7"],
     ], "an operator that takes no time is left out"
 
 
@@ -152,7 +152,7 @@ def test_long_and_hostile_names_leave_the_figures_in_place() -> None:
     status = application(actor("one", task(0, measured={(NODE, "busy-ratio", name): 0.4})))
     slow = slow_of(status, {name: FunctionView("mapper", "a\n\x1b[2J", None, None)})
     lines = drawn(width=160, status=status, slow=slow)
-    assert rows_of(lines, "OPERATOR")[1] == ["x" * 43 + "…", "a??[2J", "40%", "0.4", "actors", "?", "-"]
+    assert rows_of(lines, "OPERATOR")[1] == ["x" * 43 + "…", "a??[2J", "40%", "40%", "?", "-"]
 
 
 # ---- the command ----

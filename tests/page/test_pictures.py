@@ -31,6 +31,7 @@ from tests.api.fake import FakeReadSide
 from tests.page.applications import grown, lags, orders_topology, runs, status_of, with_actor, with_task
 from tests.page.pictures import BASELINES, MOST_DIFFERING, difference, kept
 from tests.page.server import PageServer, page_server
+from tests.page.test_letters import letter
 from tests.page.views import THEMES, VIEWS, finding, opened
 from tests.page.watch import Watch
 
@@ -51,6 +52,10 @@ TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimation
 """The topology gets its size in the first frame."""
 THEN = "then"
 """The view of the last hour at its first step."""
+LETTERS = "letters"
+"""The view of records with its dead letters."""
+PLACES = {THEN: ("time", ""), LETTERS: ("records", "letters:")}
+"""The view and the subject of each look that has not a view's name."""
 LAST_TO_COME = {
     "overview": "Sub-topology 1",
     "topology": "/s",
@@ -59,6 +64,7 @@ LAST_TO_COME = {
     "time": "16.0 k",
     "then": "16.0 k",
     "records": "orders",
+    "letters": "0@2",
     "slow": "with_price",
     "rollout": "stream/1",
 }
@@ -93,6 +99,8 @@ class Steady(FakeReadSide):
         runs(self, orders_topology(), status_of(orders_topology()))
         self.fakes["per-customer"].put("ada", 3, NOON_MS)
         self.remembered = an_hour()
+        self.letters.topic, self.letters.failure = "orders-dlq", None
+        self.letters.letters = [letter(2), letter(1, text="{}"), letter(0, None)]
         self.records.peeks = {"orders": Peek("orders", "read by KSTREAM-SOURCE-0000000000", (), (), False)}
 
     async def status(self) -> ApplicationStatus:
@@ -128,7 +136,7 @@ def steady(browser: Browser) -> Iterator[PageServer]:
 
 
 @pytest.mark.parametrize(("theme", "size"), LOOKS)
-@pytest.mark.parametrize("view", [*VIEWS, THEN])
+@pytest.mark.parametrize("view", [*VIEWS, *PLACES])
 def test_a_view_looks_as_it_did(
     browser: Browser,
     context: BrowserContext,
@@ -145,7 +153,7 @@ def test_a_view_looks_as_it_did(
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
     page.clock.set_fixed_time(NOON)
-    opened(page, steady.url, "time" if view == THEN else view)
+    opened(page, steady.url, *PLACES.get(view, (view, "")))
     expect(page.get_by_test_id("findings")).to_contain_text("No space left on device")
     expect(page.locator("section[data-view]")).to_contain_text(LAST_TO_COME[view])
     if view == THEN:
@@ -176,5 +184,5 @@ def test_a_picture_that_differs_is_noticed(browser: Browser) -> None:
 
 
 def test_there_is_no_picture_of_a_view_that_is_gone() -> None:
-    names = {f"{view}-{theme}-{size}" for view in (*VIEWS, THEN) for theme, size in LOOKS}
+    names = {f"{view}-{theme}-{size}" for view in (*VIEWS, *PLACES) for theme, size in LOOKS}
     assert {file.stem for file in BASELINES.glob("*.png")} == names

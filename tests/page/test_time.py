@@ -114,7 +114,7 @@ def test_the_topology_is_shown_as_it_was_and_live_again(hour: PageServer, page: 
     expect(part(page, "price")).to_have_class(re.compile("heat-4"))
     for rate in ("3,000/s", "800/s"):
         expect(shown_then.locator("svg.picture .rate", has_text=rate).first).to_be_visible()
-    expect(shown_then.locator(".lane-note").first).to_contain_text("2 tasks · at most 41 s behind")
+    expect(shown_then.locator(".lane-note").first).to_have_text("2 tasksup to 41 s behind")
     page.get_by_role("button", name="Back to now").click()
     expect(part(page, "price")).not_to_contain_text("97 %")
 
@@ -165,6 +165,18 @@ def test_events_are_listed_as_text_with_the_way_to_their_actor(hour: PageServer,
     row = view.get_by_role("row").filter(has_text="has ended <b>")
     expect(row).to_contain_text("error")
     expect(row.get_by_role("link", name="stream/1")).to_have_attribute("href", "#/tasks/stream%2F1")
+
+
+def test_an_event_of_what_has_no_panel_has_no_link(hour: PageServer, page: Page) -> None:
+    warning, error = EventLevel.WARNING, EventLevel.ERROR
+    hour.side.remembered = ApplicationHistory(FIRST, STEP_MS, (), (
+        HistoryEvent(FIRST, EventKind.LOG, warning, "the broker is slow", "coordinator", None, until_ms=FIRST),
+        HistoryEvent(FIRST, EventKind.ACTOR, error, "it has ended", "stream/9", TaskId(0, 9), until_ms=FIRST),
+    ))  # fmt: skip
+    view = opened(page, hour.url, "time")
+    expect(view.get_by_role("row").filter(has_text="the broker is slow")).to_contain_text("coordinator")
+    expect(view.get_by_role("row").filter(has_text="it has ended")).to_contain_text("0_9 on stream/9")
+    expect(view.get_by_role("table").get_by_role("link")).to_have_count(0)
 
 
 _COLOURED = """([canvas, name]) => {

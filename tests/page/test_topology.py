@@ -41,6 +41,21 @@ def test_the_picture_has_all_operators_stores_and_topics(server: PageServer, pag
     expect(page.locator("svg.picture .lane-note").first).to_contain_text("4 tasks")
 
 
+def test_notes_of_lanes_are_beside_the_lines_that_leave_them(server: PageServer, page: Page) -> None:
+    server.side.current = with_task(server.side.current, "0_0", behind_s=41.0)
+    opened(page, server.url, "topology")
+    expect(page.locator("svg.picture .lane-note").first).to_have_text("4 tasksup to 41 s behind")
+    crossed = page.locator("svg.picture").evaluate("""(svg) => {
+        const along = [...Array(200).keys()].map((step) => step / 199);
+        const at = [...svg.querySelectorAll("path.link")].flatMap(
+            (line) => along.map((share) => line.getPointAtLength(share * line.getTotalLength())));
+        const boxes = [...svg.querySelectorAll(".lane-note text")].map((it) => it.getBBox());
+        return boxes.filter((box) => at.some(({ x, y }) =>
+            box.x - 3 < x && x < box.x + box.width + 3 && box.y < y && y < box.y + box.height)).length;
+    }""")
+    assert crossed == 0
+
+
 def test_records_per_second_are_at_the_lines_and_change(server: PageServer, page: Page) -> None:
     opened(page, server.url, "topology")
     expect(page.locator("svg.picture .rate", has_text="/s").first).to_be_visible()

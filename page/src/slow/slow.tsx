@@ -1,7 +1,7 @@
 import { useComputed } from "@preact/signals";
 import { ShareBar } from "../common/bar";
 import { useIds } from "../common/ids";
-import { bytes, count, isKnown, milliseconds, rate, short } from "../common/numbers";
+import { bytes, count, isKnown, milliseconds, percent, rate, short } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import { hashOf } from "../shell/route";
@@ -20,6 +20,10 @@ export function Slow({ session, subject }: ViewProperties) {
   return (
     <>
       <h3>Operators, the busiest first</h3>
+      <p class="quiet">
+        Shares of an actor's time in the last half minute: in the task in which the operator takes most, and in all
+        tasks together.
+      </p>
       <Operators session={session} />
       <h3>Time of the stream actors</h3>
       <p class="quiet">Shares of the last half minute.</p>
@@ -77,7 +81,7 @@ function OperatorRow({ id, session }: { id: string; session: Session }) {
       <td>
         <ShareBar share={row.busy} />
       </td>
-      <td class="right">{isKnown(row.busy_sum) ? `${short(row.busy_sum)} actors` : "–"}</td>
+      <td class="right">{percent(row.busy_sum)}</td>
       <td class="right">{rate(row.records_per_s)}</td>
       <td class="right">{count(row.calls_in_flight)}</td>
     </tr>

@@ -3,8 +3,11 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { short } from "../common/numbers";
 import { theme } from "../shell/theme";
+import { clocks } from "./series";
 
 const HEIGHT_PX = 130;
+/** Least pixels between two times of the axis. A time with its seconds takes 55. */
+const ROOM_PX = 64;
 const SYNC = "time";
 
 interface Properties {
@@ -71,7 +74,8 @@ function optionsOf(
     axes: [
       {
         ...axis,
-        values: (_, splits) => splits.map((at) => new Date(at * 1_000).toLocaleTimeString("en-GB").slice(0, 5)),
+        space: ROOM_PX,
+        values: (_, splits, __, ___, apart) => clocks(splits, apart),
       },
       { ...axis, size: 58, values: (_, splits) => splits.map((value) => short(value)) },
     ],

@@ -2,6 +2,7 @@ import { moment } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import { hashOf } from "../shell/route";
+import type { Session } from "../shell/session";
 import type { HistoryEvent } from "./series";
 
 const COLUMNS = [
@@ -14,7 +15,10 @@ const COLUMNS = [
 ] as const;
 
 /** Events of the last hour, the newest first. */
-export function Events({ events, now }: { events: readonly HistoryEvent[]; now: number }) {
+export function Events(properties: { session: Session; events: readonly HistoryEvent[]; now: number }) {
+  const { session, events, now } = properties;
+  const tasks = session.document.sections.tasks.ids.value;
+  const actors = session.document.sections.actors.ids.value;
   return (
     <Table caption="Events, errors and warnings" columns={COLUMNS}>
       {events.length === 0 ? (
@@ -42,9 +46,9 @@ export function Events({ events, now }: { events: readonly HistoryEvent[]; now: 
             <Foreign text={event.sentence} />
           </td>
           <td>
-            <Of id={event.task_id} />
+            <Of id={event.task_id} known={tasks} />
             {event.task_id !== null && event.actor_id !== null ? " on " : null}
-            <Of id={event.actor_id} />
+            <Of id={event.actor_id} known={actors} />
           </td>
           <td>{event.page === null ? "–" : <span class="mono">docs/{visible(event.page, 120)}</span>}</td>
         </tr>
@@ -53,10 +57,9 @@ export function Events({ events, now }: { events: readonly HistoryEvent[]; now: 
   );
 }
 
-function Of({ id }: { id: string | null }) {
-  return id === null ? null : (
-    <a href={hashOf("tasks", id)}>
-      <Foreign text={id} />
-    </a>
-  );
+/** A task or an actor, with the way to it if it is still there. The coordinator, too, has events, but no panel. */
+function Of({ id, known }: { id: string | null; known: readonly string[] }) {
+  if (id === null) return null;
+  const name = <Foreign text={id} />;
+  return known.includes(id) ? <a href={hashOf("tasks", id)}>{name}</a> : name;
 }

@@ -21,6 +21,12 @@ export function timesOf(history: History): number[] {
   return history.samples.application.lag.map((_, step) => (from + step * history.step_ms) / 1_000);
 }
 
+/** Returns times, in seconds since 1970, as the reader's clock shows them: with their seconds if they are less than a
+ * minute apart, so that no two are the same. */
+export function clocks(times: readonly number[], apart_s: number): string[] {
+  return times.map((at) => new Date(at * 1_000).toLocaleTimeString("en-GB").slice(0, apart_s < 60 ? 8 : 5));
+}
+
 /** Events, such as lines of a log, arrive up to so much later than they happened. */
 const LATE_MS = 60_000;
 const HOUR_MS = 3_600_000;

@@ -85,7 +85,7 @@ function Hour({ session, subject, found }: ViewProperties & { found: History }) 
         </>
       )}
       <h3>Events, errors and warnings</h3>
-      <Events events={found.events} now={now} />
+      <Events session={session} events={found.events} now={now} />
     </>
   );
 }

@@ -1,5 +1,5 @@
 import { ShareBar } from "../common/bar";
-import { bytes, count, isKnown, rate, short } from "../common/numbers";
+import { bytes, count, isKnown, percent, rate } from "../common/numbers";
 import { Fact, Facts, Panel } from "../common/panel";
 import { Foreign, visible } from "../common/text";
 import type { LiveDocument } from "../server/live_document";
@@ -44,7 +44,7 @@ function OperatorPart({ box, topology, document, view }: Properties) {
         <Fact name="Busy, of the busiest actor">
           <ShareBar share={row?.busy} />
         </Fact>
-        <Fact name="Busy, all tasks together">{isKnown(row?.busy_sum) ? `${short(row.busy_sum)} actors` : "–"}</Fact>
+        <Fact name="Busy, all tasks together">{percent(row?.busy_sum)}</Fact>
         <Fact name="Records in">{rate(row?.records_per_s)}</Fact>
         {isKnown(row?.calls_in_flight) ? <Fact name="Calls in flight">{count(row.calls_in_flight)}</Fact> : null}
         {row?.breaker ? <Fact name="Circuit breaker">{row.breaker}</Fact> : null}

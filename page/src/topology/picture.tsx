@@ -3,6 +3,7 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { counted, isKnown, seconds } from "../common/numbers";
 import { visible } from "../common/text";
+import type { Task } from "../server/document";
 import type { LiveDocument } from "../server/live_document";
 import { BoxLink, elementId, RateText } from "./box";
 import type { Box, Lane, Line, Picture, TopologyDocument } from "./document";
@@ -131,24 +132,36 @@ function LanePart({ lane }: { lane: Lane }) {
 }
 
 /** The number of tasks of a sub-topology, and the largest time that one of them is behind. At the lower end, since lines
- * enter a lane at its upper one; above the lines that leave it. */
+ * enter a lane at its upper one; in its corners, since lines leave it between them. */
 function LaneNote({ lane, document }: { lane: Lane; document: LiveDocument }) {
   // useComputed() would keep the document that was there at first.
-  const note = useMemo(() => computed(() => noteOf(lane, document)), [lane, document]);
+  const tasks = useMemo(() => computed(() => tasksOf(lane, document)), [lane, document]);
+  const number = useMemo(
+    () => computed(() => (tasks.value.length === 0 ? "" : counted(tasks.value.length, "task"))),
+    [tasks],
+  );
+  const behind = useMemo(() => computed(() => furthest(tasks.value)), [tasks]);
+  const y = lane.y + lane.height - 6;
   return (
-    <text class="lane-note begin" x={lane.x + 12} y={lane.y + lane.height - 6}>
-      {note}
-    </text>
+    <g class="lane-note">
+      <text class="begin" x={lane.x + 10} y={y}>
+        {number}
+      </text>
+      <text class="end" x={lane.x + lane.width - 10} y={y}>
+        {behind}
+      </text>
+    </g>
   );
 }
 
-function noteOf(lane: Lane, document: LiveDocument): string {
+function tasksOf(lane: Lane, document: LiveDocument): Task[] {
   const number = subtopologyOf(lane.id);
-  const tasks = document.sections.tasks.entries().filter(([, task]) => task.subtopology === number);
-  if (tasks.length === 0) return "";
-  const behind = tasks.map(([, task]) => task.behind_s).filter(isKnown);
-  const worst = behind.length === 0 ? "" : ` · at most ${seconds(Math.max(...behind))} behind`;
-  return `${counted(tasks.length, "task")}${worst}`;
+  return document.sections.tasks.entries().flatMap(([, task]) => (task.subtopology === number ? [task] : []));
+}
+
+function furthest(tasks: readonly Task[]): string {
+  const behind = tasks.map((task) => task.behind_s).filter(isKnown);
+  return behind.length === 0 ? "" : `up to ${seconds(Math.max(...behind))} behind`;
 }
 
 function LinePart({ line, document, rate }: { line: Line; document: LiveDocument; rate: RateOf | undefined }) {
