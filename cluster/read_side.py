@@ -225,8 +225,10 @@ class ReadSide(Protocol):
         """Have a stream actor commit and end, and another start in its place. Returns the reason if that is refused;
         else it is under way."""
 
-    async def history(self, from_ms: int, to_ms: int) -> ApplicationHistory:
-        """Returns what the coordinator remembers of these times, in ms since 1970, both included."""
+    async def history(self, from_ms: int, to_ms: int, tasks: bool, details: bool) -> ApplicationHistory:
+        """Returns what the coordinator remembers of these times, in ms since 1970, both included. ``tasks``: with the
+        figures of each task; ``details``: with those of operators and topics, and the findings. An hour of both can
+        have 4 MB."""
 
     async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:
         """Returns the stacks of a stream actor's process, which it takes for at most ``LONGEST_FLAME_S`` seconds; None

@@ -122,7 +122,7 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
         """Figures of the last hour, step by step, and the last events. The coordinator keeps them in memory."""
         check(queries, app)
         wanted = None if tasks is None else _task_ids(tasks)
-        found = await queries.history(from_ms, to_ms)
+        found = await queries.history(from_ms, to_ms, wanted is None or bool(wanted), details)
         # Series of an hour of many tasks take a moment, in which other requests are answered.
         body = await asyncio.to_thread(_json, found, wanted, details)
         return LargeJson(body)

@@ -73,9 +73,9 @@ class UserCalls:
         """Log what a command or a program has done to the application, in the *operations log*."""
         self._log.info("operation", who=who, what=what, outcome=outcome)
 
-    async def history(self, from_ms: int, to_ms: int) -> ApplicationHistory | None:
-        """Returns the history of these times; None before it begins."""
+    async def history(self, from_ms: int, to_ms: int, tasks: bool, details: bool) -> ApplicationHistory | None:
+        """Returns the history of these times, with what is wanted of it; None before it begins."""
         if self._history is None:
             return None
         self._history.logged(KEPT.give(times=1))
-        return self._history.between(from_ms, to_ms)
+        return self._history.between(from_ms, to_ms, tasks, details)

@@ -71,12 +71,12 @@ class History:
         self._restores.forget_all_but(actors)
         self._last_lines = {process: last for process, last in self._last_lines.items() if process[0] in actors}
 
-    def between(self, from_ms: int, to_ms: int) -> ApplicationHistory:
-        """Returns the history of these times, both included."""
+    def between(self, from_ms: int, to_ms: int, tasks: bool = True, details: bool = True) -> ApplicationHistory:
+        """Returns the history of these times, both included: see :meth:`Samples.between`."""
         return ApplicationHistory(
             self._began_ms,
             self._samples.step_ms,
-            self._samples.between(from_ms, to_ms),
+            self._samples.between(from_ms, to_ms, tasks, details),
             self._events.between(from_ms, to_ms),
         )
 

@@ -7,7 +7,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.cluster.application_history import BUSY_UNKNOWN, FINEST_STEP_MS, HOUR_MS, Flow, Sample
 from penstock.cluster.findings import Finding, Level
@@ -27,6 +27,13 @@ MOST_TASK_LISTS = 3
 
 MOST_FLOW_LISTS = 20
 """Most different lists of operators and topics. Their names come in the first minute, and with another version."""
+
+_NO_FLOW = Flow()
+_NO_TASKS: dict[str, Any] = {
+    "tasks": (), "records_per_s": array("f"), "behind_s": array("f"), "busy": array("B"), "actor": array("H"),
+    "state": array("B"),
+}  # fmt: skip
+"""All samples without tasks share these objects, so that an hour of them is small when it is sent."""
 
 
 def step_for(tasks: int, actors: int, operators: int = 0, topics: int = 0) -> int:
@@ -67,9 +74,13 @@ class Samples:
         while self._slot(self._kept[0]) <= oldest or self._has_many_lists():
             self._kept.popleft()
 
-    def between(self, from_ms: int, to_ms: int) -> tuple[Sample, ...]:
-        """Returns the samples of these times, both included, in order."""
-        return tuple(it for it in self._kept if from_ms <= it.at_ms <= to_ms)
+    def between(self, from_ms: int, to_ms: int, tasks: bool = True, details: bool = True) -> tuple[Sample, ...]:
+        """Returns the samples of these times, both included, in order. ``tasks``: with the figures of each task;
+        ``details``: with those of operators and topics, and the findings."""
+        found = tuple(it for it in self._kept if from_ms <= it.at_ms <= to_ms)
+        if not tasks:
+            found = tuple(replace(it, **_NO_TASKS) for it in found)
+        return found if details else tuple(replace(it, flow=_NO_FLOW, finding=None) for it in found)
 
     def _has_many_lists(self) -> bool:
         if len({id(it.tasks) for it in self._kept}) > MOST_TASK_LISTS:

@@ -40,9 +40,9 @@ class Operations:
         refused: str | None = await self._coordinator.ask("restart_actor", actor_id, uuid.uuid4().hex)
         return refused
 
-    async def history(self, from_ms: int, to_ms: int) -> ApplicationHistory:
+    async def history(self, from_ms: int, to_ms: int, tasks: bool, details: bool) -> ApplicationHistory:
         """See :meth:`penstock.cluster.read_side.ReadSide.history`."""
-        found: ApplicationHistory | None = await self._coordinator.ask("history", from_ms, to_ms)
+        found: ApplicationHistory | None = await self._coordinator.ask("history", from_ms, to_ms, tasks, details)
         return found or ApplicationHistory(began_ms=time.time_ns() // 1_000_000)
 
     async def program_view(self, generation: int | None = None) -> ProgramView | None:

@@ -147,7 +147,7 @@ class FakeReadSide:
         """The reason why operations are refused."""
         self.operations: list[str] = []
         self.remembered = ApplicationHistory(began_ms=0)
-        self.asked_times = 0, 0
+        self.asked_times, self.asked_parts = (0, 0), (True, True)
         self.letters = FakeLetterSide()
         self.fakes = {"counts": FakeStore(Serdes.string()), "by-number": FakeStore(Serdes.integer())}
 
@@ -197,10 +197,10 @@ class FakeReadSide:
             self.operations.append(what)
         return self.refused
 
-    async def history(self, from_ms: int, to_ms: int) -> ApplicationHistory:
+    async def history(self, from_ms: int, to_ms: int, tasks: bool, details: bool) -> ApplicationHistory:
         if self.failure is not None:
             raise self.failure
-        self.asked_times = from_ms, to_ms
+        self.asked_times, self.asked_parts = (from_ms, to_ms), (tasks, details)
         samples = tuple(each for each in self.remembered.samples if from_ms <= each.at_ms <= to_ms)
         return replace(self.remembered, samples=samples)
 

@@ -112,13 +112,14 @@ def test_only_the_tasks_that_are_wanted_have_series(
     body = client.get(f"{APP}/history", params={"tasks": asked, "from_ms": 4000, "to_ms": 90_000}).json()
     assert list(body["samples"]["tasks"]) == given
     assert remembering.asked_times == (4000, 90_000)
+    assert remembering.asked_parts == (asked != "", True)
 
 
 def test_details_are_left_out_if_they_are_not_wanted(client: httpx.Client, remembering: FakeReadSide) -> None:
     samples = client.get(f"{APP}/history", params={"details": "false", "tasks": ""}).json()["samples"]
     assert (samples["tasks"], samples["operators"], samples["topics"], samples["findings"]) == ({}, {}, {}, [])
     assert samples["application"]["records_per_s"] == [10.0, None, None, 10.0]
-    assert remembering
+    assert remembering.asked_parts == (False, False), "the coordinator sends nothing else"
 
 
 def test_a_history_without_samples_is_empty(client: httpx.Client) -> None:

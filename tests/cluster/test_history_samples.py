@@ -198,6 +198,20 @@ def test_each_step_has_one_sample_and_an_hour_of_them_is_kept() -> None:
     assert [it.at_ms for it in samples.between(kept[3].at_ms, kept[5].at_ms)] == [it.at_ms for it in kept[3:6]]
 
 
+def test_an_hour_without_tasks_and_details_is_small_and_has_the_figures_of_the_application() -> None:
+    samples, one = Samples(), pickle.dumps(sample(0, 200, operators=100, topics=100))
+    for at_ms in range(0, HOUR_MS, FINEST_STEP_MS):
+        samples.add(replace(pickle.loads(one), at_ms=at_ms))
+    whole, totals = samples.between(0, HOUR_MS), samples.between(0, HOUR_MS, tasks=False, details=False)
+    assert [(it.at_ms, it.totals) for it in totals] == [(it.at_ms, it.totals) for it in whole]
+    assert not any(it.tasks or it.records_per_s or it.flow.operators or it.finding for it in totals)
+    large, small = len(pickle.dumps(whole)), len(pickle.dumps(totals))
+    print(f"{large:,} and {small:,} bytes")
+    assert small < large / 10
+    assert all(it.tasks and not it.flow.topics for it in samples.between(0, HOUR_MS, details=False))
+    assert all(it.flow.topics and not it.tasks for it in samples.between(0, HOUR_MS, tasks=False))
+
+
 def test_samples_of_a_time_that_is_still_to_come_go_when_the_clock_is_set_back() -> None:
     samples = Samples()
     for at_ms in (1_000_000, 1_005_000, 1_010_000):
