@@ -1,7 +1,7 @@
 import { render } from "preact";
 import { App } from "./shell/app";
-import { Session } from "./shell/session";
-import { applyTheme } from "./shell/theme";
+import { Session } from "./session/session";
+import { applyTheme } from "./session/theme";
 
 applyTheme();
 const session = new Session(document.baseURI);

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
-import { Client, ProblemError } from "../src/server/client";
+import { ProblemError } from "../src/common/problem";
+import { Client } from "../src/server/client";
 import { Connection, waitBefore } from "../src/server/connection";
 import { LiveDocument } from "../src/server/live_document";
 import { token, tokenWanted, useToken } from "../src/server/token";

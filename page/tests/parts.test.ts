@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Box, BoxKind, Line, Picture } from "../src/topology/document";
+import type { Box, BoxKind, Line, Picture } from "../src/server/topology_document";
 import { boxOf, endOf, nameOf, noteWithFunction, partId, ratesOfLines } from "../src/topology/parts";
 import { nextBox } from "../src/topology/picture";
 

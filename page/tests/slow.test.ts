@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Actor, Operator } from "../src/server/document";
-import { busiest, figuresOf, isWait, sharesOf } from "../src/slow/order";
+import { busiest, figuresOf, sharesOf } from "../src/slow/order";
+import { isWait } from "../src/tasks/order";
 
 const operator = (busy: number | null) => ({ busy }) as Operator;
 const actor = (shares: Record<string, number>, rocksdb: Record<string, number> = {}) => ({ shares, rocksdb }) as Actor;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { visible } from "../src/common/text";
-import { hashOf, routeOf } from "../src/shell/route";
+import { hashOf, routeOf } from "../src/session/route";
 
 const HOSTILE = [
   "<img src=x onerror=alert(1)>",

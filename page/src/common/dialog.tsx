@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { ProblemError, textOf } from "../server/client";
+import { ProblemError, textOf } from "./problem";
 
 interface Properties {
   title: string;

@@ -3,9 +3,9 @@ import { useMemo } from "preact/hooks";
 import { moment, seconds } from "../common/numbers";
 import { visible } from "../common/text";
 import type { Finding, Level } from "../server/document";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
-import { VIEWS } from "../shell/views";
+import { hashOf } from "../session/route";
+import type { Session } from "../session/session";
+import { VIEWS } from "../session/views";
 
 const WORDS: Record<Level, string> = { ok: "Well", warning: "Warning", fault: "Fault" };
 

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { count, isKnown, rate, seconds, UNKNOWN } from "../common/numbers";
 import { Foreign } from "../common/text";
-import type { ViewProperties } from "../shell/views";
+import type { ViewProperties } from "../session/views";
 import { Strip } from "../topology/strip";
 
 /** The totals of the application. The findings are above every view. */

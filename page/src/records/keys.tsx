@@ -7,8 +7,8 @@ import { Table } from "../common/table";
 import { visible } from "../common/text";
 import { parsed, written } from "../common/values";
 import type { components } from "../server/schema";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
+import { hashOf } from "../session/route";
+import type { Session } from "../session/session";
 import { ShownContent } from "./shown";
 
 type Schemas = components["schemas"];

@@ -7,7 +7,7 @@ import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import { parsed, written } from "../common/values";
 import type { components } from "../server/schema";
-import type { Session } from "../shell/session";
+import type { Session } from "../session/session";
 import { ShownContent } from "./shown";
 
 type Schemas = components["schemas"];

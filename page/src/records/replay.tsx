@@ -4,8 +4,8 @@ import { ConfirmDialog, Problem } from "../common/dialog";
 import { counted } from "../common/numbers";
 import { visible } from "../common/text";
 import type { components } from "../server/schema";
-import type { Session } from "../shell/session";
-import { Operation } from "../tasks/operations";
+import type { Session } from "../session/session";
+import { Operation } from "../session/operation";
 import type { Choice } from "./places";
 
 type ReplayBody = components["schemas"]["ReplayBody"];

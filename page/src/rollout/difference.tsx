@@ -5,7 +5,7 @@ import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import type { Rollout } from "../server/document";
 import type { components } from "../server/schema";
-import type { Session } from "../shell/session";
+import type { Session } from "../session/session";
 import { CHANGES_FIRST, type Change, inOrder, summary } from "./changes";
 
 type RolloutBody = components["schemas"]["RolloutDocument"];

@@ -4,9 +4,9 @@ import { Table } from "../common/table";
 import { Foreign } from "../common/text";
 import type { Rollout as RolloutRow } from "../server/document";
 import { natural } from "../server/live_document";
-import type { Session } from "../shell/session";
-import type { ViewProperties } from "../shell/views";
-import { ActorLink } from "../tasks/task_table";
+import type { Session } from "../session/session";
+import type { ViewProperties } from "../session/views";
+import { ActorLink } from "../session/actor_link";
 import { Difference } from "./difference";
 
 const COLUMNS = [

@@ -1,15 +1,5 @@
+import { ProblemError } from "../common/problem";
 import { authorization, tokenWanted } from "./token";
-
-/** A refusal of the server, or a failure on the way to it: `title` is the short form, `detail` the sentence. */
-export class ProblemError extends Error {
-  constructor(
-    readonly title: string,
-    readonly detail: string,
-    readonly status: number,
-  ) {
-    super(`${title}: ${detail}`);
-  }
-}
 
 /** The addresses of one application. All are relative to the page, so that it works behind a path of a proxy. */
 export class Client {
@@ -72,10 +62,4 @@ export async function problemOf(answer: Response): Promise<ProblemError> {
     // Not JSON.
   }
   return new ProblemError(`Status ${answer.status}`, "The server has refused the request.", answer.status);
-}
-
-/** Returns the text of any error for people. */
-export function textOf(error: unknown): string {
-  if (error instanceof ProblemError) return `${error.title}: ${error.detail}`;
-  return error instanceof Error ? error.message : String(error);
 }

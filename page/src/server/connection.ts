@@ -1,5 +1,6 @@
 import { signal } from "@preact/signals";
-import { type Client, ProblemError, textOf } from "./client";
+import { ProblemError, textOf } from "../common/problem";
+import type { Client } from "./client";
 import type { Changes } from "./document";
 import type { LiveDocument } from "./live_document";
 import { EventParser } from "./sse";

@@ -4,10 +4,11 @@ import { moment } from "../common/numbers";
 import { Findings } from "../overview/findings";
 import { tokenWanted } from "../server/token";
 import { Header } from "./header";
-import { followRoute, hashOf, route } from "./route";
-import type { Session } from "./session";
+import { followRoute, hashOf, route } from "../session/route";
+import { VIEWS, viewOf } from "../session/views";
+import type { Session } from "../session/session";
 import { TokenForm } from "./token_form";
-import { VIEWS, viewOf } from "./views";
+import { COMPONENTS } from "./views";
 
 followRoute();
 
@@ -28,6 +29,7 @@ function Content({ session }: { session: Session }) {
   const view = useComputed(() => viewOf(route.value.view)).value;
   const { known } = session.document;
   const subject = route.value.subject;
+  const Shown = COMPONENTS[view.name];
   useEffect(() => {
     document.title = `${view.title} – penstock`;
   }, [view]);
@@ -49,7 +51,7 @@ function Content({ session }: { session: Session }) {
               <h2 id="view-title" class="unseen">
                 {view.title}
               </h2>
-              <view.component session={session} subject={subject} />
+              <Shown session={session} subject={subject} />
             </section>
           </>
         ) : (

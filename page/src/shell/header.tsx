@@ -2,8 +2,8 @@ import { moment } from "../common/numbers";
 import { Foreign } from "../common/text";
 import type { Application } from "../server/document";
 import { token, tokenWanted } from "../server/token";
-import type { Session } from "./session";
-import { chooseTheme, type Theme, theme } from "./theme";
+import type { Session } from "../session/session";
+import { chooseTheme, type Theme, theme } from "../session/theme";
 
 /** The application's name and state, the connection, and the choices that hold for all views. */
 export function Header({ session }: { session: Session }) {

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { token } from "../server/token";
-import type { Session } from "./session";
+import type { Session } from "../session/session";
 
 /** Asks for the token that the server wants. It is sent in a header, and forgotten with the tab. */
 export function TokenForm({ session }: { session: Session }) {

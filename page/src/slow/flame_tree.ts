@@ -1,8 +1,6 @@
 /** The stacks of an actor as a tree: a function, and under it those that it was calling. */
 
-import type { components } from "../server/schema";
-
-export type FlameBody = components["schemas"]["FlameBody"];
+import type { FlameBody } from "../server/flame_source";
 
 /** The owner of a function's code; a thread has none. */
 export type Owner = "program" | "penstock" | "library" | "none";

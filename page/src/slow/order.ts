@@ -22,8 +22,3 @@ export function sharesOf(rows: readonly [string, Actor][]): string[] {
 export function figuresOf(rows: readonly [string, Actor][], what: "rocksdb" | "gc"): string[] {
   return [...new Set(rows.flatMap(([, row]) => Object.keys(row[what])))].sort();
 }
-
-/** True for a share of time without work: that it is large is no trouble by itself. */
-export function isWait(share: string): boolean {
-  return /idle|wait/.test(share);
-}

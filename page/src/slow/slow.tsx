@@ -4,15 +4,16 @@ import { useIds } from "../common/ids";
 import { bytes, count, isKnown, milliseconds, percent, rate, short } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
-import type { ViewProperties } from "../shell/views";
+import { hashOf } from "../session/route";
+import type { Session } from "../session/session";
+import type { ViewProperties } from "../session/views";
 import { ActorStateCell, COMMIT_PAUSES, CommitPauseCells } from "../tasks/actor_cells";
-import { ActorLink } from "../tasks/task_table";
+import { ActorLink } from "../session/actor_link";
+import { isWait } from "../tasks/order";
 import { functionsOf, partId } from "../topology/parts";
-import { useTopology } from "../topology/topology_source";
+import { useTopology } from "../server/topology_source";
 import { Flame, FlameButton } from "./flame";
-import { busiest, figuresOf, isWait, sharesOf } from "./order";
+import { busiest, figuresOf, sharesOf } from "./order";
 
 /** The busiest operators, and the shares of each stream actor's time. */
 export function Slow({ session, subject }: ViewProperties) {

@@ -6,7 +6,7 @@ import { parsed } from "../common/values";
 import { RecordTable } from "../records/peek";
 import { useRequests } from "../server/requests";
 import type { components } from "../server/schema";
-import type { Session } from "../shell/session";
+import type { Session } from "../session/session";
 import { hasAddress } from "./queries";
 
 type KeyRecords = components["schemas"]["KeyRecordsBody"];

@@ -4,10 +4,13 @@ import { Problem } from "../common/dialog";
 import { Foreign } from "../common/text";
 import { parsed } from "../common/values";
 import { useRequests } from "../server/requests";
-import type { Session } from "../shell/session";
+import type { components } from "../server/schema";
+import type { Session } from "../session/session";
 import { addressOf, type Field, hasAddress, labelOf, NO_QUESTION, type Question, queriesOf } from "./queries";
 import { Rows, type StoredRow } from "./rows";
-import type { StoreEntry } from "./stores";
+
+/** A store as `GET …/stores` lists it. */
+export type StoreEntry = components["schemas"]["StoreBody"];
 
 interface Page {
   entries: StoredRow[];

@@ -4,14 +4,11 @@ import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import { useProgramDocument } from "../server/requests";
 import type { components } from "../server/schema";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
-import type { ViewProperties } from "../shell/views";
+import { hashOf } from "../session/route";
+import type { Session } from "../session/session";
+import type { ViewProperties } from "../session/views";
 import { KeyLife } from "./key_life";
-import { StoreQuery } from "./store_query";
-
-/** A store as `GET …/stores` lists it. */
-export type StoreEntry = components["schemas"]["StoreBody"];
+import { type StoreEntry, StoreQuery } from "./store_query";
 
 const COLUMNS = [
   { title: "Store" },

@@ -3,10 +3,10 @@ import { count, milliseconds } from "../common/numbers";
 import { Fact, Facts, Panel } from "../common/panel";
 import { Foreign, visible } from "../common/text";
 import type { Actor } from "../server/document";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
-import { isWait } from "../slow/order";
+import { hashOf } from "../session/route";
+import type { Session } from "../session/session";
 import { RestartActor } from "./operations";
+import { isWait } from "./order";
 
 /** One stream actor: what it is doing with its time, and its tasks. */
 export function ActorPanel(properties: { id: string; actor: Actor; session: Session; onClose: () => void }) {

@@ -2,9 +2,10 @@ import { ShareBar } from "../common/bar";
 import { count } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign } from "../common/text";
-import type { Session } from "../shell/session";
+import { ActorLink } from "../session/actor_link";
+import type { Session } from "../session/session";
 import { ActorStateCell, COMMIT_PAUSES, CommitPauseCells } from "./actor_cells";
-import { ActorLink, short } from "./task_table";
+import { short } from "./task_table";
 
 const COLUMNS = [
   { title: "Actor" },

@@ -1,36 +1,9 @@
 import { useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
 import { ConfirmDialog } from "../common/dialog";
 import { counted } from "../common/numbers";
 import { visible } from "../common/text";
-import type { Session } from "../shell/session";
-
-/** A button that opens a dialog. Absent without the scope `operate`. */
-export function Operation(properties: {
-  session: Session;
-  title: string;
-  dialog: (close: () => void) => ComponentChildren;
-}) {
-  const { session, title, dialog } = properties;
-  const asks = useSignal(false);
-  if (session.application.value?.may_operate !== true) return null;
-  const close = () => {
-    asks.value = false;
-  };
-  return (
-    <>
-      <button
-        type="button"
-        onClick={() => {
-          asks.value = true;
-        }}
-      >
-        {title}
-      </button>
-      {asks.value ? dialog(close) : null}
-    </>
-  );
-}
+import { Operation } from "../session/operation";
+import type { Session } from "../session/session";
 
 interface DialogProperties {
   session: Session;

@@ -46,3 +46,8 @@ function figure(value: number | null): number {
 export function restored({ restored: done, remaining }: Restore): number | null {
   return done + remaining > 0 ? done / (done + remaining) : null;
 }
+
+/** True for a share of an actor's time without work: that it is large is no trouble by itself. */
+export function isWait(share: string): boolean {
+  return /idle|wait/.test(share);
+}

@@ -3,10 +3,11 @@ import { count, rate, seconds } from "../common/numbers";
 import { Fact, Facts, Panel } from "../common/panel";
 import { Foreign } from "../common/text";
 import type { Task } from "../server/document";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
+import { hashOf } from "../session/route";
+import { ActorLink } from "../session/actor_link";
+import type { Session } from "../session/session";
 import { MoveTask } from "./operations";
-import { ActorLink, TaskState } from "./task_table";
+import { TaskState } from "./task_table";
 
 /** One task: its figures, its partitions, its standbys. */
 export function TaskPanel(properties: { id: string; task: Task; session: Session; onClose: () => void }) {

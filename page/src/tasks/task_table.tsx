@@ -5,8 +5,9 @@ import { count, percent, rate, seconds } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign } from "../common/text";
 import type { Restore, Task } from "../server/document";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
+import { hashOf } from "../session/route";
+import type { Session } from "../session/session";
+import { ActorLink } from "../session/actor_link";
 import { restored } from "./order";
 
 const COLUMNS = [
@@ -115,16 +116,5 @@ function RestoreBar({ restore }: { restore: Restore }) {
         {restore.seconds_left === null ? "" : ` · ${seconds(restore.seconds_left)} left`}
       </span>
     </span>
-  );
-}
-
-/** The way to an actor; a dash without one. */
-export function ActorLink({ id }: { id: string | null }) {
-  return id === null ? (
-    <>–</>
-  ) : (
-    <a href={hashOf("tasks", id)}>
-      <Foreign text={id} />
-    </a>
   );
 }

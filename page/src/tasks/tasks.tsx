@@ -1,9 +1,9 @@
 import { useSignal } from "@preact/signals";
 import { useIds } from "../common/ids";
 import { Foreign, visible } from "../common/text";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
-import type { ViewProperties } from "../shell/views";
+import { hashOf } from "../session/route";
+import type { Session } from "../session/session";
+import type { ViewProperties } from "../session/views";
 import { ActorPanel } from "./actor_panel";
 import { ActorTable } from "./actor_table";
 import { Operations } from "./operations";

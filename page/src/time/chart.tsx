@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { short } from "../common/numbers";
-import { theme } from "../shell/theme";
+import { theme } from "../session/theme";
 import { clocks } from "./series";
 
 const HEIGHT_PX = 130;

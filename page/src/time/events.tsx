@@ -1,8 +1,8 @@
 import { moment } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
+import { hashOf } from "../session/route";
+import type { Session } from "../session/session";
 import type { HistoryEvent } from "./series";
 
 const COLUMNS = [

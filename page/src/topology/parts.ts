@@ -1,4 +1,4 @@
-import type { Box, Line, Picture, TopologyDocument, UserFunction } from "./document";
+import type { Box, Line, Picture, TopologyDocument, UserFunction } from "../server/topology_document";
 
 /** Returns the id of a part: its kind, and its name as the server quotes it. */
 export function partId(kind: string, name: string): string {

@@ -5,7 +5,7 @@ import { isKnown, percent, rate, seconds } from "../common/numbers";
 import { visible } from "../common/text";
 import type { Task } from "../server/document";
 import type { LiveDocument } from "../server/live_document";
-import { hashOf } from "../shell/route";
+import { hashOf } from "../session/route";
 
 /** All tasks as one strip: a cell for each partition of each sub-topology. The more a task is behind, the higher and the
  * hotter its cell. The tabulator key reaches one cell, arrows the others. */

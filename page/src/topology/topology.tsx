@@ -2,14 +2,14 @@ import { BUSY_LEGEND } from "../common/heat";
 import { Legend } from "../common/legend";
 import { Foreign, visible } from "../common/text";
 import type { LiveDocument } from "../server/live_document";
-import { hashOf } from "../shell/route";
-import type { Session } from "../shell/session";
-import type { ViewProperties } from "../shell/views";
+import { hashOf } from "../session/route";
+import type { Session } from "../session/session";
+import type { ViewProperties } from "../session/views";
 import { PartPanel } from "./part_panel";
 import { boxOf } from "./parts";
 import { TopologyPicture } from "./picture";
 import { Strip } from "./strip";
-import { useTopology } from "./topology_source";
+import { useTopology } from "../server/topology_source";
 
 /** The picture of the topology, and the strip of all tasks. */
 export function Topology({ session, subject }: ViewProperties) {

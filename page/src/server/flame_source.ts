@@ -1,6 +1,8 @@
 import { signal } from "@preact/signals";
-import type { Client } from "../server/client";
-import type { FlameBody } from "./flame_tree";
+import type { Client } from "./client";
+import type { components } from "./schema";
+
+export type FlameBody = components["schemas"]["FlameBody"];
 
 /** Seconds for which the page has an actor looked at: the most that the server allows. */
 export const FLAME_S = 10;

@@ -1,7 +1,8 @@
 import { type ReadonlySignal, signal, useSignalEffect } from "@preact/signals";
-import { type Client, textOf } from "../server/client";
-import { waitBefore } from "../server/connection";
-import type { TopologyDocument } from "./document";
+import { textOf } from "../common/problem";
+import type { Client } from "./client";
+import { waitBefore } from "./connection";
+import type { TopologyDocument } from "./topology_document";
 
 /** The document of the topology, which is asked for when it is first needed, and again for another program. */
 export class TopologySource {

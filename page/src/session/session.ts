@@ -1,10 +1,11 @@
 import { computed, signal } from "@preact/signals";
-import { Client, ProblemError, textOf } from "../server/client";
+import { ProblemError, textOf } from "../common/problem";
+import { Client } from "../server/client";
 import { Connection, waitBefore } from "../server/connection";
 import { LiveDocument } from "../server/live_document";
 import { tokenWanted, useToken } from "../server/token";
-import { FlameSource } from "../slow/flame_source";
-import { TopologySource } from "../topology/topology_source";
+import { FlameSource } from "../server/flame_source";
+import { TopologySource } from "../server/topology_source";
 
 interface Root {
   version: string;

@@ -1,6 +1,6 @@
 /** The document of `GET …/topology`: the picture with all positions, and the operators' user functions. */
 
-import type { components } from "../server/schema";
+import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 
