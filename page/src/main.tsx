@@ -1,7 +1,7 @@
 import { render } from "preact";
-import { App } from "./shell/app";
 import { Session } from "./session/session";
 import { applyTheme } from "./session/theme";
+import { App } from "./shell/app";
 
 applyTheme();
 const session = new Session(document.baseURI);

@@ -50,6 +50,12 @@ describe("the client", () => {
     await expect(client.post("x")).rejects.toMatchObject({ title: "Status 502" });
   });
 
+  it("keeps each digit of a number that users have stored", async () => {
+    const { client } = answering(new Response('{"value":12345678901234567890}'));
+    const found = await client.exact("x", new AbortController().signal);
+    expect(JSON.stringify(found)).toBe('{"value":12345678901234567890}');
+  });
+
   it("names a server that does not answer", async () => {
     const failing = (async () => Promise.reject(new TypeError("failed to fetch"))) as unknown as typeof fetch;
     await expect(new Client(BASE, failing).get("x")).rejects.toBeInstanceOf(ProblemError);

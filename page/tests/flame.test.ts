@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { FlameBody } from "../src/server/flame_source";
 import {
   boxesOf,
-  type FlameBody,
   type FlameNode,
   functionsUnder,
   matchesUnder,

@@ -1,11 +1,11 @@
-import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { ShareBar } from "../common/bar";
 import { Problem } from "../common/dialog";
 import { count, percent } from "../common/numbers";
 import { Table } from "../common/table";
 import { visible } from "../common/text";
-import { parsed, written } from "../common/values";
+import { written } from "../common/values";
+import { useAnswer } from "../server/requests";
 import type { components } from "../server/schema";
 import { hashOf } from "../session/route";
 import type { Session } from "../session/session";
@@ -28,30 +28,12 @@ const MANY = 100;
 /** The most frequent keys of the newest records of a topic, or of one partition. They are counted when the button is
  * pressed; of a partition that the address names, at once. */
 export function Keys({ session, topic, partition }: { session: Session; topic: string; partition: number | null }) {
-  const found = useSignal<KeyCountsBody | null>(null);
-  const problem = useSignal<unknown>(null);
-  const busy = useSignal(false);
-  const open = useRef<AbortController | null>(null);
-  async function look() {
-    open.current?.abort();
-    const mine = new AbortController();
-    open.current = mine;
-    busy.value = true;
-    try {
-      const of = partition === null ? "" : `?partition=${partition}`;
-      const path = `${session.path.peek()}topics/${encodeURIComponent(topic)}/keys${of}`;
-      found.value = parsed(await session.client.text(path, mine.signal)) as KeyCountsBody;
-      problem.value = null;
-    } catch (error) {
-      if (!mine.signal.aborted) problem.value = error;
-    } finally {
-      if (open.current === mine) busy.value = false;
-    }
-  }
+  const of = partition === null ? "" : `?partition=${partition}`;
+  const path = `topics/${encodeURIComponent(topic)}/keys${of}`;
+  const { found, busy, problem, look } = useAnswer<KeyCountsBody>(session, path);
+  // The component is keyed by the topic and the partition.
   useEffect(() => {
-    if (partition !== null) void look();
-    return () => open.current?.abort();
-    // `look` is new each time, and reads the topic and the partition alone, by which this component is keyed.
+    if (partition !== null) look();
   }, []);
   return (
     <>

@@ -1,4 +1,4 @@
-import { type ReadonlySignal, useSignal } from "@preact/signals";
+import type { ReadonlySignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { CopyButton } from "../common/copy";
@@ -6,7 +6,8 @@ import { Problem } from "../common/dialog";
 import { count, counted, utc } from "../common/numbers";
 import { Fact, Facts } from "../common/panel";
 import { Foreign, visible } from "../common/text";
-import { parsed, written } from "../common/values";
+import { written } from "../common/values";
+import { useAnswer } from "../server/requests";
 import { hashOf } from "../session/route";
 import type { Session } from "../session/session";
 import { type Letter, pathOf, subjectOf } from "./places";
@@ -24,25 +25,12 @@ interface Properties {
 
 /** One dead letter: its error with the stack trace, and its record, raw and decoded. */
 export function LetterPart({ session, topic, place, done, onDone }: Properties) {
-  const found = useSignal<Letter | null>(null);
-  const problem = useSignal<unknown>(null);
   const heading = useRef<HTMLHeadingElement>(null);
   const path = pathOf(place);
+  const { found, problem, look } = useAnswer<Letter>(session, `dead-letters/${encodeURIComponent(topic)}/${path}`);
   // A replay changes the letter's list of replays.
   useEffect(() => {
-    if (path === null) return;
-    const ended = new AbortController();
-    const address = `${session.path.peek()}dead-letters/${encodeURIComponent(topic)}/${path}`;
-    session.client.text(address, ended.signal).then(
-      (text) => {
-        found.value = parsed(text) as Letter;
-        problem.value = null;
-      },
-      (error) => {
-        if (!ended.signal.aborted) problem.value = error;
-      },
-    );
-    return () => ended.abort();
+    if (path !== null) look();
   }, [path, topic, done.value]);
   useEffect(() => heading.current?.focus(), []);
   return (

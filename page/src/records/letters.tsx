@@ -1,11 +1,11 @@
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { Problem } from "../common/dialog";
 import { counted, utc } from "../common/numbers";
+import { ProblemError } from "../common/problem";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
-import { parsed } from "../common/values";
-import { ProblemError } from "../common/problem";
+import { useAnswer } from "../server/requests";
 import type { components } from "../server/schema";
 import { hashOf } from "../session/route";
 import type { Session } from "../session/session";
@@ -20,33 +20,14 @@ const MOST = 100;
 
 /** The newest dead letters, or the one at a place. They are read when the part is opened, and when the button is pressed. */
 export function Letters({ session, place }: { session: Session; place: string }) {
-  const found = useSignal<LettersBody | null>(null);
-  const problem = useSignal<unknown>(null);
-  const busy = useSignal(false);
+  const { found, busy, problem, look } = useAnswer<LettersBody>(session, `dead-letters?limit=${MOST}`);
   const marked = useSignal<readonly string[]>([]);
   const done = useSignal("");
-  const ended = useRef(new AbortController());
-  async function look() {
-    if (busy.peek()) return;
-    busy.value = true;
-    try {
-      const path = `${session.path.peek()}dead-letters?limit=${MOST}`;
-      found.value = parsed(await session.client.text(path, ended.current.signal)) as LettersBody;
-      problem.value = null;
-    } catch (error) {
-      if (!ended.current.signal.aborted) problem.value = error;
-    } finally {
-      busy.value = false;
-    }
-  }
-  useEffect(() => {
-    void look();
-    return () => ended.current.abort();
-  }, []);
+  useEffect(look, []);
   function replayed(sentence: string) {
     done.value = sentence;
     marked.value = [];
-    void look();
+    look();
   }
   if (place !== "" && found.value !== null)
     return (

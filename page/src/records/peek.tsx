@@ -1,11 +1,11 @@
-import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { CopyButton } from "../common/copy";
 import { Problem } from "../common/dialog";
 import { count, utc } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
-import { parsed, written } from "../common/values";
+import { written } from "../common/values";
+import { useAnswer } from "../server/requests";
 import type { components } from "../server/schema";
 import type { Session } from "../session/session";
 import { ShownContent } from "./shown";
@@ -25,30 +25,9 @@ const COLUMNS = [
 
 /** The newest records of a topic. They are read when the topic is chosen, and when the button is pressed. */
 export function Peek({ session, topic }: { session: Session; topic: string }) {
-  const found = useSignal<PeekBody | null>(null);
-  const problem = useSignal<unknown>(null);
-  const busy = useSignal(false);
-  const open = useRef<AbortController | null>(null);
-  async function look() {
-    open.current?.abort();
-    const mine = new AbortController();
-    open.current = mine;
-    busy.value = true;
-    try {
-      const path = `${session.path.peek()}topics/${encodeURIComponent(topic)}/peek`;
-      found.value = parsed(await session.client.text(path, mine.signal)) as PeekBody;
-      problem.value = null;
-    } catch (error) {
-      if (!mine.signal.aborted) problem.value = error;
-    } finally {
-      if (open.current === mine) busy.value = false;
-    }
-  }
-  useEffect(() => {
-    void look();
-    return () => open.current?.abort();
-    // `look` is new each time, and reads the topic alone, by which this component is keyed.
-  }, []);
+  const { found, busy, problem, look } = useAnswer<PeekBody>(session, `topics/${encodeURIComponent(topic)}/peek`);
+  // The component is keyed by the topic.
+  useEffect(look, []);
   return (
     <>
       <h4>Newest records</h4>

@@ -1,7 +1,7 @@
-import { useSignal, useSignalEffect } from "@preact/signals";
 import { Problem } from "../common/dialog";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
+import { useProgramDocument } from "../server/requests";
 import type { components } from "../server/schema";
 import { hashOf } from "../session/route";
 import type { ViewProperties } from "../session/views";
@@ -34,28 +34,16 @@ export function Records({ session, subject }: ViewProperties) {
 }
 
 function Topics({ session, subject }: ViewProperties) {
-  const topics = useSignal<TopicsBody["topics"] | null>(null);
-  const problem = useSignal<unknown>(null);
-  useSignalEffect(() => {
-    void session.program.value; // another program may have other topics
-    session.client.get<TopicsBody>(`${session.path.peek()}topics`).then(
-      (found) => {
-        topics.value = found.topics;
-        problem.value = null;
-      },
-      (error) => {
-        problem.value = error;
-      },
-    );
-  });
+  const { found, problem } = useProgramDocument<TopicsBody>(session, "topics");
+  const topics = found.value?.topics;
   const part = subject === null ? null : topicPartOf(subject);
-  const chosen = part === null ? undefined : topics.value?.find(({ name }) => name === part.topic);
+  const chosen = part === null ? undefined : topics?.find(({ name }) => name === part.topic);
   return (
     <>
       {problem.value === null ? null : <Problem error={problem.value} />}
-      {topics.value === null ? null : (
+      {topics === undefined ? null : (
         <Table caption="All topics" columns={COLUMNS}>
-          {topics.value.map(({ name, use }) => (
+          {topics.map(({ name, use }) => (
             <tr key={name} aria-current={name === part?.topic ? "true" : undefined}>
               <th scope="row">
                 <a href={hashOf("records", name)}>
@@ -67,7 +55,7 @@ function Topics({ session, subject }: ViewProperties) {
           ))}
         </Table>
       )}
-      {subject !== null && topics.value !== null && chosen === undefined ? (
+      {subject !== null && topics !== undefined && chosen === undefined ? (
         <p class="quiet" role="status">
           The application neither reads nor writes a topic <Foreign text={visible(subject, 80)} />.
         </p>

@@ -3,9 +3,10 @@ import { useEffect } from "preact/hooks";
 import { ConfirmDialog, Problem } from "../common/dialog";
 import { counted } from "../common/numbers";
 import { visible } from "../common/text";
+import { useRequests } from "../server/requests";
 import type { components } from "../server/schema";
-import type { Session } from "../session/session";
 import { Operation } from "../session/operation";
+import type { Session } from "../session/session";
 import type { Choice } from "./places";
 
 type ReplayBody = components["schemas"]["ReplayBody"];
@@ -36,24 +37,17 @@ function ReplayDialog(properties: Properties & { onClose: () => void }) {
   const choices = useSignal(properties.choices).peek();
   const index = useSignal(0);
   const plan = useSignal<ReplayBody | null>(null);
-  const problem = useSignal<unknown>(null);
+  const { problem, send } = useRequests();
   const wish = choices[index.value]?.wish;
   const path = `${session.path.peek()}dead-letters/replay`;
   useEffect(() => {
-    let current = true;
     plan.value = null;
-    problem.value = null;
-    session.client.post<ReplayBody>(path, { ...wish, dry_run: true }).then(
+    void send(
+      () => session.client.post<ReplayBody>(path, { ...wish, dry_run: true }),
       (body) => {
-        if (current) plan.value = body;
-      },
-      (error) => {
-        if (current) problem.value = error;
+        plan.value = body;
       },
     );
-    return () => {
-      current = false;
-    };
   }, [index.value]);
   const records = Object.values(plan.value?.to ?? {}).reduce((sum, each) => sum + each, 0);
   async function replay() {

@@ -4,6 +4,7 @@ import { Problem } from "../common/dialog";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import type { Rollout } from "../server/document";
+import { useRequests } from "../server/requests";
 import type { components } from "../server/schema";
 import type { Session } from "../session/session";
 import { CHANGES_FIRST, type Change, inOrder, summary } from "./changes";
@@ -16,21 +17,16 @@ const MOST_LINES = 200;
 /** What the last roll-out changes, in the words of `penstock plan`. Asked for again with each change of the roll-out. */
 export function Difference({ session, rollout }: { session: Session; rollout: Rollout }) {
   const found = useSignal<RolloutBody | null>(null);
-  const problem = useSignal<unknown>(null);
+  const { problem, send } = useRequests();
   // A return to the old version swaps the two, and a restart of the coordinator forgets them.
   const asked = `${session.program.value} ${rollout.generation} ${rollout.last} ${rollout.phase}`;
   useEffect(() => {
-    const ended = new AbortController();
-    session.client.get<RolloutBody>(`${session.path.peek()}rollout`, ended.signal).then(
+    void send(
+      (signal) => session.client.get<RolloutBody>(`${session.path.peek()}rollout`, signal),
       (body) => {
         found.value = body;
-        problem.value = null;
-      },
-      (error) => {
-        if (!ended.signal.aborted) problem.value = error;
       },
     );
-    return () => ended.abort();
   }, [asked]);
   if (problem.value !== null) return <Problem error={problem.value} />;
   if (found.value === null) return null;

@@ -4,9 +4,9 @@ import { Table } from "../common/table";
 import { Foreign } from "../common/text";
 import type { Rollout as RolloutRow } from "../server/document";
 import { natural } from "../server/live_document";
+import { ActorLink } from "../session/actor_link";
 import type { Session } from "../session/session";
 import type { ViewProperties } from "../session/views";
-import { ActorLink } from "../session/actor_link";
 import { Difference } from "./difference";
 
 const COLUMNS = [

@@ -1,4 +1,5 @@
 import { ProblemError } from "../common/problem";
+import { parsed } from "../common/values";
 import { authorization, tokenWanted } from "./token";
 
 /** The addresses of one application. All are relative to the page, so that it works behind a path of a proxy. */
@@ -13,9 +14,9 @@ export class Client {
     return this.json<Body>(path, signal === undefined ? {} : { signal });
   }
 
-  /** Returns an answer as it was sent. Raises ProblemError. */
-  async text(path: string, signal: AbortSignal): Promise<string> {
-    return (await this.ask(path, { signal, headers: { Accept: "application/json" } })).text();
+  /** Like `get`, for what users have stored: a number keeps each digit, as `common/values.ts` reads it. */
+  async exact<Body>(path: string, signal: AbortSignal): Promise<Body> {
+    return this.json<Body>(path, { signal }, parsed);
   }
 
   /** Sends a request that changes something. Raises ProblemError. */
@@ -32,10 +33,14 @@ export class Client {
     return answer.body;
   }
 
-  private async json<Body>(path: string, init: RequestInit): Promise<Body> {
+  private async json<Body>(
+    path: string,
+    init: RequestInit,
+    read: (text: string) => unknown = JSON.parse,
+  ): Promise<Body> {
     const answer = await this.ask(path, { ...init, headers: { Accept: "application/json", ...init.headers } });
     const text = await answer.text();
-    return (text === "" ? null : JSON.parse(text)) as Body;
+    return (text === "" ? null : read(text)) as Body;
   }
 
   private async ask(path: string, init: RequestInit): Promise<Response> {

@@ -47,12 +47,38 @@ export function useRequests(): Requests {
 interface OfApplication {
   readonly client: Client;
   readonly path: ReadonlySignal<string>;
-  readonly program: ReadonlySignal<string>;
+}
+
+/** The answer to the one question of a component. */
+interface Answer<Body> extends Pick<Requests, "busy" | "problem"> {
+  /** Null before the first answer. */
+  readonly found: Signal<Body | null>;
+  /** Asks, and asks again. */
+  readonly look: () => void;
+}
+
+/** Asks for what users have stored, when `look` is called. `path` is relative to the application. */
+export function useAnswer<Body>({ client, path: base }: OfApplication, path: string): Answer<Body> {
+  const found = useSignal<Body | null>(null);
+  const { busy, problem, send } = useRequests();
+  function look() {
+    void send(
+      (signal) => client.exact<Body>(`${base.peek()}${path}`, signal),
+      (answer) => {
+        found.value = answer;
+      },
+    );
+  }
+  return { found, busy, problem, look };
 }
 
 /** Asks for a document that depends on the program, and again for another program. `path` is relative to the
  * application; `found` is null before the first answer. */
-export function useProgramDocument<Body>({ client, path: base, program }: OfApplication, path: string) {
+export function useProgramDocument<Body>(
+  of: OfApplication & { readonly program: ReadonlySignal<string> },
+  path: string,
+) {
+  const { client, path: base, program } = of;
   const found = useSignal<Body | null>(null);
   const { problem, send } = useRequests();
   useSignalEffect(() => {

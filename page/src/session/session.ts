@@ -2,9 +2,9 @@ import { computed, signal } from "@preact/signals";
 import { ProblemError, textOf } from "../common/problem";
 import { Client } from "../server/client";
 import { Connection, waitBefore } from "../server/connection";
+import { FlameSource } from "../server/flame_source";
 import { LiveDocument } from "../server/live_document";
 import { tokenWanted, useToken } from "../server/token";
-import { FlameSource } from "../server/flame_source";
 import { TopologySource } from "../server/topology_source";
 
 interface Root {

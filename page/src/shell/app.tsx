@@ -3,10 +3,10 @@ import { useEffect } from "preact/hooks";
 import { moment } from "../common/numbers";
 import { Findings } from "../overview/findings";
 import { tokenWanted } from "../server/token";
-import { Header } from "./header";
 import { followRoute, hashOf, route } from "../session/route";
-import { VIEWS, viewOf } from "../session/views";
 import type { Session } from "../session/session";
+import { VIEWS, viewOf } from "../session/views";
+import { Header } from "./header";
 import { TokenForm } from "./token_form";
 import { COMPONENTS } from "./views";
 

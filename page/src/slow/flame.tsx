@@ -5,9 +5,9 @@ import { Problem } from "../common/dialog";
 import { count, counted, moment, percent } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
+import { FLAME_S, type FlameState } from "../server/flame_source";
 import type { Session } from "../session/session";
 import { FlameGraph } from "./flame_graph";
-import { FLAME_S, type FlameState } from "../server/flame_source";
 import { type FlameNode, functionsUnder, matchesUnder, OWNERS, ownersUnder, TASKS_THREAD, treeOf } from "./flame_tree";
 
 const MOST_FUNCTIONS = 20;

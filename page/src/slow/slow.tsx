@@ -4,14 +4,14 @@ import { useIds } from "../common/ids";
 import { bytes, count, isKnown, milliseconds, percent, rate, short } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
+import { useTopology } from "../server/topology_source";
+import { ActorLink } from "../session/actor_link";
 import { hashOf } from "../session/route";
 import type { Session } from "../session/session";
 import type { ViewProperties } from "../session/views";
 import { ActorStateCell, COMMIT_PAUSES, CommitPauseCells } from "../tasks/actor_cells";
-import { ActorLink } from "../session/actor_link";
 import { isWait } from "../tasks/order";
 import { functionsOf, partId } from "../topology/parts";
-import { useTopology } from "../server/topology_source";
 import { Flame, FlameButton } from "./flame";
 import { busiest, figuresOf, sharesOf } from "./order";
 

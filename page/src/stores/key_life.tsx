@@ -2,7 +2,6 @@ import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { Problem } from "../common/dialog";
 import { visible } from "../common/text";
-import { parsed } from "../common/values";
 import { RecordTable } from "../records/peek";
 import { useRequests } from "../server/requests";
 import type { components } from "../server/schema";
@@ -24,9 +23,8 @@ export function KeyLife({ session, store }: { session: Session; store: string })
     const before = cursor === null ? [] : (found.peek()?.records ?? []);
     const path = cursor === null ? asked.current : `${asked.current}?cursor=${encodeURIComponent(cursor)}`;
     void send(
-      (signal) => session.client.text(path, signal),
-      (text) => {
-        const next = parsed(text) as KeyRecords;
+      (signal) => session.client.exact<KeyRecords>(path, signal),
+      (next) => {
         found.value = { ...next, records: [...before, ...next.records] };
       },
     );

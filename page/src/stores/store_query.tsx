@@ -2,7 +2,6 @@ import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { Problem } from "../common/dialog";
 import { Foreign } from "../common/text";
-import { parsed } from "../common/values";
 import { useRequests } from "../server/requests";
 import type { components } from "../server/schema";
 import type { Session } from "../session/session";
@@ -135,9 +134,8 @@ function useStoreAnswer(session: Session) {
 
   function load(paged: boolean, from: string | null): void {
     void requests.send(
-      (signal) => session.client.text(address.current(from), signal),
-      (text) => {
-        const found = parsed(text);
+      (signal) => session.client.exact<Page | StoredRow>(address.current(from), signal),
+      (found) => {
         const page: Page = paged ? (found as Page) : { entries: [found as StoredRow], cursor: null };
         rows.value = [...(from === null ? [] : (rows.peek() ?? [])), ...page.entries];
         cursor.value = page.cursor;

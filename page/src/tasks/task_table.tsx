@@ -5,9 +5,9 @@ import { count, percent, rate, seconds } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign } from "../common/text";
 import type { Restore, Task } from "../server/document";
+import { ActorLink } from "../session/actor_link";
 import { hashOf } from "../session/route";
 import type { Session } from "../session/session";
-import { ActorLink } from "../session/actor_link";
 import { restored } from "./order";
 
 const COLUMNS = [

@@ -4,10 +4,10 @@ import { Problem } from "../common/dialog";
 import { isKnown, moment } from "../common/numbers";
 import { Sentence } from "../overview/findings";
 import { LiveDocument } from "../server/live_document";
+import { useTopology } from "../server/topology_source";
 import type { Session } from "../session/session";
 import { Strip } from "../topology/strip";
 import { Picture } from "../topology/topology";
-import { useTopology } from "../server/topology_source";
 import { type History, rowsThen } from "./series";
 
 const SETTLED_AFTER_MS = 150;

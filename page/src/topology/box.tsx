@@ -3,8 +3,8 @@ import { isKnown, percent, rate, short } from "../common/numbers";
 import { visible } from "../common/text";
 import type { Operator } from "../server/document";
 import type { LiveDocument } from "../server/live_document";
-import { hashOf } from "../session/route";
 import type { Box, UserFunction } from "../server/topology_document";
+import { hashOf } from "../session/route";
 import { isOperator, nameOf, noteWithFunction } from "./parts";
 
 /** Half of the height of the ellipse on top of a store. */

@@ -3,9 +3,9 @@ import { bytes, count, isKnown, percent, rate } from "../common/numbers";
 import { Fact, Facts, Panel } from "../common/panel";
 import { Foreign, visible } from "../common/text";
 import type { LiveDocument } from "../server/live_document";
+import type { Box, OperatorOfTopology, TopologyDocument, UserFunction } from "../server/topology_document";
 import { hashOf } from "../session/route";
 import type { Session } from "../session/session";
-import type { Box, OperatorOfTopology, TopologyDocument, UserFunction } from "../server/topology_document";
 import { isOperator, isTopic, nameOf, operatorsAt, partId, subtopologyOf } from "./parts";
 import { Strip } from "./strip";
 

@@ -5,8 +5,8 @@ import { counted, isKnown, seconds } from "../common/numbers";
 import { visible } from "../common/text";
 import type { Task } from "../server/document";
 import type { LiveDocument } from "../server/live_document";
-import { BoxLink, elementId, RateText } from "./box";
 import type { Box, Lane, Line, Picture, TopologyDocument } from "../server/topology_document";
+import { BoxLink, elementId, RateText } from "./box";
 import { endOf, functionsOf, type RateOf, ratesOfLines, subtopologyOf } from "./parts";
 import { Stage } from "./stage";
 

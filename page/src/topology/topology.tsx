@@ -2,6 +2,7 @@ import { BUSY_LEGEND } from "../common/heat";
 import { Legend } from "../common/legend";
 import { Foreign, visible } from "../common/text";
 import type { LiveDocument } from "../server/live_document";
+import { useTopology } from "../server/topology_source";
 import { hashOf } from "../session/route";
 import type { Session } from "../session/session";
 import type { ViewProperties } from "../session/views";
@@ -9,7 +10,6 @@ import { PartPanel } from "./part_panel";
 import { boxOf } from "./parts";
 import { TopologyPicture } from "./picture";
 import { Strip } from "./strip";
-import { useTopology } from "../server/topology_source";
 
 /** The picture of the topology, and the strip of all tasks. */
 export function Topology({ session, subject }: ViewProperties) {
