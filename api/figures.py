@@ -14,19 +14,21 @@ from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
 
 Row = dict[str, Any]
 
-_ROCKSDB_SUMS = frozenset(
-    {
-        "background-errors",
-        "compaction-pending",
-        "cur-size-all-mem-tables",
-        "estimate-pending-compaction-bytes",
-        "live-sst-files-size",
-        "mem-table-flush-pending",
-        "num-running-compactions",
-        "num-running-flushes",
-    }
-)
-_ROCKSDB_OF_ACTOR = frozenset({"block-cache-capacity", "block-cache-usage"})
+_ROCKSDB_SUMS = {
+    "background-errors": "background_errors",
+    "compaction-pending": "compaction_pending",
+    "cur-size-all-mem-tables": "cur_size_all_mem_tables_bytes",
+    "estimate-pending-compaction-bytes": "estimate_pending_compaction_bytes",
+    "live-sst-files-size": "live_sst_files_size_bytes",
+    "mem-table-flush-pending": "mem_table_flush_pending",
+    "num-running-compactions": "num_running_compactions",
+    "num-running-flushes": "num_running_flushes",
+}
+"""Figures of RocksDB by their metrics. Their names end with the unit, by which the page writes them."""
+_ROCKSDB_OF_ACTOR = {
+    "block-cache-capacity": "block_cache_capacity_bytes",
+    "block-cache-usage": "block_cache_usage_bytes",
+}
 """Each store reports that of the whole actor."""
 _STALLS = {
     "write-stall-duration-total": "write_stall_ms",
@@ -35,7 +37,7 @@ _STALLS = {
 }
 """Each store reports that of its task's database."""
 _RATIO = "-ratio"
-_GC = "gc-"
+_GC = {"gc-total": "total", "gc-full-total": "full_total", "gc-latency-max": "latency_max_ms"}
 _BREAKER = {0: "closed", 1: "trying one call", 2: "open"}
 TOPIC_COUNTS = ("records-consumed-total", "bytes-consumed-total", "records-produced-total", "bytes-produced-total")
 """The counts of a topic whose rates the page shows."""
@@ -139,10 +141,10 @@ def rocksdb_of(measured: Iterable[Measured]) -> dict[TaskId, dict[str, float]]:
     now."""
     found: defaultdict[TaskId, dict[str, float]] = defaultdict(dict)
     for task, (_, name, *_), value in measured:
-        if name in _STALLS:
-            _add(found[task.task_id], _STALLS[name], value, together=False)
-        elif name in _ROCKSDB_SUMS or name in _ROCKSDB_OF_ACTOR:
-            _add(found[task.task_id], name.replace("-", "_"), value, name in _ROCKSDB_SUMS)
+        if name in _ROCKSDB_SUMS:
+            _add(found[task.task_id], _ROCKSDB_SUMS[name], value, together=True)
+        elif (shared := _STALLS.get(name) or _ROCKSDB_OF_ACTOR.get(name)) is not None:
+            _add(found[task.task_id], shared, value, together=False)
     return found
 
 
@@ -151,7 +153,7 @@ def rocksdb_of_actor(tasks: Iterable[TaskId], of_tasks: Mapping[TaskId, Mapping[
     found: dict[str, float] = {}
     for task in tasks:
         for name, value in of_tasks.get(task, {}).items():
-            _add(found, name, value, name.replace("_", "-") not in _ROCKSDB_OF_ACTOR)
+            _add(found, name, value, together=name not in _ROCKSDB_OF_ACTOR.values())
     return found
 
 
@@ -173,12 +175,8 @@ def shares_of(figures: Mapping[str, float]) -> dict[str, float]:
 
 
 def gc_of(figures: Mapping[str, float]) -> dict[str, float]:
-    """Returns the figures of Python's garbage collection in an actor: ``total``, ``full_total``, ``latency_max``."""
-    return {
-        name.removeprefix(_GC).replace("-", "_"): round(value, 3)
-        for name, value in figures.items()
-        if name.startswith(_GC) and not name.endswith(_RATIO)
-    }
+    """Returns the figures of Python's garbage collection in an actor, by names that end with the unit."""
+    return {_GC[name]: round(value, 3) for name, value in figures.items() if name in _GC}
 
 
 def _add(to: dict[str, float], name: str, value: float, together: bool) -> None:

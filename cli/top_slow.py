@@ -125,7 +125,7 @@ _ROCKSDB = [
     _figure("TO COMPACT", lambda row: row.rocksdb, "estimate_pending_compaction_bytes", lambda it: decimal(int(it)), 6),
 ]
 _GC = [
-    _figure("GC LONGEST", lambda row: row.gc, "latency_max", lambda ms: f"{ms:,.1f} ms", 2),
+    _figure("GC LONGEST", lambda row: row.gc, "latency_max_ms", lambda ms: f"{ms:,.1f} ms", 2),
     _figure("FULL GCS", lambda row: row.gc, "full_total", lambda number: f"{number:,.0f}", 5),
     _figure("GCS", lambda row: row.gc, "total", lambda number: f"{number:,.0f}", 7),
 ]

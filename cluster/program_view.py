@@ -10,7 +10,8 @@ from penstock.cluster.rollout import Rollout
 
 @dataclass(frozen=True)
 class BoxView:
-    """A box of the picture; its left upper corner and its size are in pixels. ``title`` explains it in full."""
+    """A box of the picture; its left upper corner and its size are in pixels. ``title`` explains it in full. ``topic``:
+    the topic's name in Kafka; None for a box that is no topic, or that a pattern or a function names."""
 
     id: str
     kind: str
@@ -18,6 +19,7 @@ class BoxView:
     note: str
     title: str
     lane: str | None
+    topic: str | None
     x: int
     y: int
     width: int
@@ -97,11 +99,12 @@ class ProgramView:
 @dataclass(frozen=True)
 class ChangeView:
     """The fate of the tasks of a sub-topology, of a store or of a topic when one version replaces another, in the words
-    of ``penstock plan``. ``was`` and ``now``: its tasks as a pattern, ``-`` for none; empty for a topic. ``use``: of a
-    topic, else empty."""
+    of ``penstock plan``. ``is_loss``: something would be lost, or would not start. ``was`` and ``now``: its tasks as a
+    pattern, ``-`` for none; empty for a topic. ``use``: of a topic, else empty."""
 
     kind: str
     fate: str
+    is_loss: bool
     name: str
     was: str = ""
     now: str = ""
@@ -111,13 +114,14 @@ class ChangeView:
 
 @dataclass(frozen=True)
 class DifferenceView:
-    """The difference of two versions. ``lines``: the lines in which the descriptions of their topologies differ, each
-    with ``-`` (old) or ``+`` (new), at most 200."""
+    """The difference of two versions. ``changes``: those that cost most first. ``lines``: the lines in which the
+    descriptions of their topologies differ, each with ``-`` (old) or ``+`` (new), at most 200 of ``line_count``."""
 
     old: int
     new: int
     changes: tuple[ChangeView, ...]
     lines: tuple[str, ...]
+    line_count: int
 
 
 @dataclass(frozen=True)

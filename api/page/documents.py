@@ -99,8 +99,11 @@ class LiveActor(BodyModel):
     commit_pause_max_ms: float
     commits: int
     error: str | None
-    rocksdb: dict[str, float] = Field(description="Figures of all its stores on disk together.")
-    gc: dict[str, float] = Field(description="Figures of Python's garbage collection, as far as they are measured.")
+    rocksdb: dict[str, float] = Field(
+        description="Figures of all its stores on disk together. Names end with the unit: `_bytes`, `_bytes_per_s` or "
+        "`_ms`; others are numbers."
+    )
+    gc: dict[str, float] = Field(description="Those of Python's garbage collection that are measured, with such names.")
 
 
 class LiveOperator(BodyModel):
@@ -171,6 +174,9 @@ class BoxBody(BodyModel):
     note: str
     title: str
     lane: str | None = Field(description="The id of its sub-topology. Null for a topic.")
+    topic: str | None = Field(
+        description="The topic's name in Kafka. Null for others, and for one that a pattern or a function names."
+    )
     x: int
     y: int
     width: int
@@ -247,6 +253,7 @@ class ChangeBody(BodyModel):
     name: str
     was: str = Field(description="The tasks that had it, as a pattern; - for none; empty for a topic.")
     now: str
+    is_loss: bool = Field(description="True if something would be lost, or would not start.")
     use: str = Field(description="The use of a topic: input, output, repartition or changelog. Else empty.")
     note: str
 
@@ -256,10 +263,11 @@ class DifferenceBody(BodyModel):
 
     old: int
     new: int
-    changes: list[ChangeBody]
+    changes: list[ChangeBody] = Field(description="Those that cost most first.")
     lines: list[str] = Field(
         description="Lines in which the descriptions of their topologies differ: - for old, + for new; at most 200."
     )
+    line_count: int = Field(description="The number of all these lines.")
 
 
 class RolloutDocument(BodyModel):

@@ -22,13 +22,13 @@ _FORMS = {
 
 
 class Fate(Enum):
-    """Fates of topics, stores and tasks. The last three mean a loss: see :attr:`is_loss`."""
+    """Fates of topics, stores and tasks, by their cost. The last three mean a loss: see :attr:`is_loss`."""
 
     KEPT = "kept"
+    NEW = "new"
     MOVED = "moved"
     CHANGED = "changed"
     RESTORED = "restored"
-    NEW = "new"
     GONE = "gone"
     ORPHANED = "orphaned"
     REBUILT = "rebuilt"

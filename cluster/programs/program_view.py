@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +19,7 @@ from penstock.cluster.program_view import (
 from penstock.common.functions import place_with_class_of
 from penstock.topology.physical.diagrams import diagram_of
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode, Topology, internal_topic
+from penstock.topology.picture.diagram import part_id
 from penstock.topology.picture.picture import Picture, picture_of
 from penstock.topology.picture.svg import path_of
 
@@ -28,18 +29,24 @@ def program_view(spec: ApplicationSpec, generation: int) -> ProgramView:
     topology = spec.topology
     picture = picture_of(diagram_of(topology, spec.application_id))
     kinds = {box.part.name: box.part.note for box in picture.boxes if box.part.id.startswith("node:")}
+    in_kafka = {
+        topic: internal_topic(spec.application_id, topic) if topic in topology.repartition_topics else topic
+        for sub in topology.every_subtopology
+        for node in sub.nodes
+        for topic in _topics(node)
+    }
     operators = {
         node.name: OperatorView(
             kinds[node.name],
             sub.id,
             tuple(_functions(node)),
             node.stores if isinstance(node, ProcessorNode) else (),
-            tuple(_topics(node, topology, spec.application_id)),
+            tuple(in_kafka[topic] for topic in _topics(node)),
         )
         for sub in topology.every_subtopology
         for node in sub.nodes
     }
-    return ProgramView(generation, fingerprint_of(topology), _picture(picture), operators)
+    return ProgramView(generation, fingerprint_of(topology), _picture(picture, in_kafka), operators)
 
 
 def fingerprint_of(topology: Topology) -> str:
@@ -47,7 +54,8 @@ def fingerprint_of(topology: Topology) -> str:
     return sha256(topology.describe().encode()).hexdigest()[:16]
 
 
-def _picture(picture: Picture) -> PictureView:
+def _picture(picture: Picture, in_kafka: Mapping[str, str]) -> PictureView:
+    topics = {part_id("topic", topic): name for topic, name in in_kafka.items()}
     return PictureView(
         picture.title,
         picture.width,
@@ -64,6 +72,7 @@ def _picture(picture: Picture) -> PictureView:
                 it.note,
                 it.part.title,
                 it.part.lane,
+                topics.get(it.part.id),
                 it.x,
                 it.y,
                 it.width,
@@ -98,8 +107,7 @@ def _function(role: str, function: Callable[..., Any]) -> Iterator[FunctionView]
     yield FunctionView(role, place.name, place.file, place.line)
 
 
-def _topics(node: Node, topology: Topology, application_id: str) -> Iterator[str]:
+def _topics(node: Node) -> Iterator[str]:
+    """Yields the topics that are named in the program."""
     named = node.topics if isinstance(node, SourceNode) else (node.topic,) if isinstance(node, SinkNode) else ()
-    for topic in named:
-        if isinstance(topic, str):
-            yield internal_topic(application_id, topic) if topic in topology.repartition_topics else topic
+    yield from (topic for topic in named if isinstance(topic, str))

@@ -14,6 +14,7 @@ function box(kind: string, name: string, x = 0, y = 0, as?: BoxKind): Box {
     note: "",
     title: name,
     lane: null,
+    topic: kind !== "topic" ? null : as === "repartition" ? `orders-${name}` : name,
     ...shape,
   };
 }
@@ -34,7 +35,7 @@ describe("the ids of parts", () => {
     expect(nameOf("node:%zz")).toBe("%zz");
   });
 
-  it("lead to boxes, as do names, and those of repartition topics with the application's prefix", () => {
+  it("lead to boxes, as do names, and those that repartition topics have in Kafka", () => {
     const boxes = [
       box("node", "enrich"),
       box("store", "counts"),
@@ -45,6 +46,7 @@ describe("the ids of parts", () => {
     expect(boxOf(all, "counts")).toBe(boxes[1]);
     expect(boxOf(all, "orders-by-key-repartition")).toBe(boxes[2]);
     expect(boxOf(all, "key-repartition")).toBeUndefined();
+    expect(boxOf(all, "others-by-key-repartition")).toBeUndefined();
   });
 });
 

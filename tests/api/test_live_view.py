@@ -137,8 +137,8 @@ def test_figures_of_stores_and_of_rocksdb_are_summed() -> None:
     document = live(application(one))
     counts = document.stores["counts"]
     assert (counts.rows, counts.bytes, counts.restoring, counts.subtopology) == (7, 302, 1, 0)
-    assert document.actors["one"].rocksdb["live_sst_files_size"] == 300
-    assert document.actors["one"].rocksdb["block_cache_usage"] == 64, "each store reports that of the actor"
+    assert document.actors["one"].rocksdb["live_sst_files_size_bytes"] == 300
+    assert document.actors["one"].rocksdb["block_cache_usage_bytes"] == 64, "each store reports that of the actor"
 
 
 def test_write_stalls_are_those_of_tasks_and_each_store_reports_that_of_its_task() -> None:
@@ -163,11 +163,11 @@ def test_write_stalls_are_those_of_tasks_and_each_store_reports_that_of_its_task
 def test_an_actor_shows_all_shares_of_its_time_that_are_measured() -> None:
     measured = {
         (THREAD, "wait-broker-ratio"): 0.25, (THREAD, "gc-ratio"): 0.125,
-        (THREAD, "gc-pauses-total"): 3, (THREAD, "thread-start-time"): 77,
+        (THREAD, "gc-full-total"): 3, (THREAD, "thread-start-time"): 77,
     }  # fmt: skip
     document = live(application(actor("one", task(0), busy=0.5, measured=measured)))
     assert document.actors["one"].shares == {"process": 0.5, "poll": 0.0, "wait_broker": 0.25, "gc": 0.125}
-    assert document.actors["one"].gc == {"pauses_total": 3}
+    assert document.actors["one"].gc == {"full_total": 3}
     assert document.application["it"].started_ms == 77
 
 

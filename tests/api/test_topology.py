@@ -86,11 +86,11 @@ def test_a_roll_out_shows_what_differs_in_the_words_of_penstock_plan(
     body = RolloutDocument.model_validate(client.get(ROLLOUT).json())
     assert (body.phase, body.difference, list(body.fingerprints)) == ("done", None, ["1"])
     changes = (
-        ChangeView("tasks", "kept", "0_*", "0_*", "0_*"),
-        ChangeView("store", "moved", "counts", "1_*", "2_*", note="restored"),
-        ChangeView("topic", "new", "more", use="output"),
+        ChangeView("tasks", "kept", False, "0_*", "0_*", "0_*"),
+        ChangeView("store", "moved", False, "counts", "1_*", "2_*", note="restored"),
+        ChangeView("topic", "new", False, "more", use="output"),
     )
-    read_side.difference = DifferenceView(1, 2, changes, ("+ Processor: more \ud800",))
+    read_side.difference = DifferenceView(1, 2, changes, ("+ Processor: more \ud800",), 1)
     moving = Rollout(generation=2, proven=1, last=2, phase=RolloutPhase.MOVING)
     read_side.current = replace(read_side.current, rollout=moving)
     body = RolloutDocument.model_validate(client.get(ROLLOUT).json())

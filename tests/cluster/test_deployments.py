@@ -17,6 +17,7 @@ from penstock.cluster.coordinator_shell.deployments import Deployments
 from penstock.cluster.events import Event, SetRollout
 from penstock.cluster.program_view import ProgramView
 from penstock.cluster.programs import kept_rollout
+from penstock.cluster.programs.deploy_plan import Fate
 from penstock.cluster.programs.deploy_rules import refusal
 from penstock.cluster.programs.program_view import program_view
 from penstock.cluster.programs.program_with_code import pickled_with_code
@@ -342,3 +343,13 @@ def test_the_difference_is_in_the_words_of_penstock_plan() -> None:
     assert fates["store", "counts"] == "orphaned"
     assert fates["store", "other"] == "new"
     assert fates["topic", "others"] == "new"
+    assert difference.line_count == len(difference.lines)
+
+
+def test_what_costs_most_is_the_first_in_a_difference() -> None:
+    difference = version_difference((3, reduced(TEXT)), (4, program(store="other", topic="others")))
+    costs = [list(Fate).index(Fate(each.fate)) for each in difference.changes]
+    assert costs == sorted(costs, reverse=True)
+    assert [each.is_loss for each in difference.changes] == [Fate(each.fate).is_loss for each in difference.changes]
+    assert difference.changes[0].is_loss
+    assert not difference.changes[-1].is_loss

@@ -73,6 +73,21 @@ def test_functions_are_named_by_their_part_in_the_call() -> None:
     assert view.operators["sink"].topics == (), "a function names them"
 
 
+def test_boxes_of_topics_have_the_names_of_kafka() -> None:
+    builder = ps.StreamsBuilder()
+    stream = builder.stream("in", ps.Consumed.with_(TEXT, TEXT)).repartition(ps.Repartitioned.as_("by-key"))
+    stream.to("out", ps.Produced.with_(TEXT, TEXT))
+    stream.to(choose, ps.Produced.with_(TEXT, TEXT))
+    boxes = view_of(builder.build()).picture.boxes
+    assert {box.name: box.topic for box in boxes if box.kind in ("topic", "repartition")} == {
+        "in": "in",
+        "by-key-repartition": "app-by-key-repartition",
+        "out": "out",
+        "choose": None,
+    }
+    assert {box.topic for box in boxes if box.kind not in ("topic", "repartition")} == {None}
+
+
 def test_functions_of_penstock_are_not_the_users() -> None:
     assert functions_of(view_of(count_topology())) == {}
 

@@ -45,12 +45,13 @@ DIFFERENCE = DifferenceView(
     1,
     2,
     (
-        ChangeView("tasks", "kept", "0_*", "0_*", "0_*"),
-        ChangeView("store", "kept", "per-customer", "1_*", "1_*"),
-        ChangeView("store", "restored", "totals", "1_*", "2_*", note="it moves with 40,000 records: 0.3 s"),
-        ChangeView("topic", "new", "totals-by-day", use="output"),
+        ChangeView("tasks", "kept", False, "0_*", "0_*", "0_*"),
+        ChangeView("store", "kept", False, "per-customer", "1_*", "1_*"),
+        ChangeView("store", "restored", False, "totals", "1_*", "2_*", note="it moves with 40,000 records: 0.3 s"),
+        ChangeView("topic", "new", False, "totals-by-day", use="output"),
     ),
     ("- Processor: price (stores: [])", "+ Processor: price (stores: [totals])", "+ Sink: KSTREAM-SINK-0000000012"),
+    3,
 )
 
 
@@ -87,7 +88,7 @@ def test_without_a_difference_the_reason_is_shown(server: PageServer, page: Page
     server.side.current = replace(server.side.current, rollout=Rollout(2, 2, 2, RolloutPhase.DONE))
     server.side.programs[2] = server.side.programs[1]
     expect(view).to_contain_text("The coordinator was restarted after the last roll-out")
-    server.side.difference = replace(DIFFERENCE, changes=(), lines=())
+    server.side.difference = replace(DIFFERENCE, changes=(), lines=(), line_count=0)
     server.side.current = replace(server.side.current, rollout=Rollout(2, 1, 2, RolloutPhase.WATCHING))
     expect(view).to_contain_text("Nothing changes.")
     expect(view).to_contain_text("None: the topologies are the same.")
@@ -97,8 +98,9 @@ def test_without_a_difference_the_reason_is_shown(server: PageServer, page: Page
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_names_in_a_difference_do_nothing(deployed: PageServer, page: Page, text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
-    change = ChangeView("store", "rebuilt", text, text, text, note=text)
-    deployed.side.difference = DifferenceView(1, 2, (change, ChangeView("topic", "gone", text, use=text)), (text, text))
+    change = ChangeView("store", "rebuilt", True, text, text, text, note=text)
+    changes = (change, ChangeView("topic", "gone", False, text, use=text))
+    deployed.side.difference = DifferenceView(1, 2, changes, (text, text), 2)
     view = opened(page, deployed.url, "rollout")
     expect(view).to_contain_text("1 store rebuilt, 1 topic gone.")
     assert page.evaluate("[window.ran, Object.prototype.ran]") == [None, None]

@@ -4,6 +4,7 @@ import { type Figure, isKnown } from "./numbers";
 
 export type Heat = 0 | 1 | 2 | 3 | 4;
 
+/** The last step is where the findings name an actor as busy. tests/page/test_rules.py compares both with the server. */
 const BUSY_STEPS = [0.25, 0.5, 0.75, 0.9] as const;
 /** The second step is where the findings count a task as behind. */
 const BEHIND_STEPS_S = [1, 10, 30, 120] as const;

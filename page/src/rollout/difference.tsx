@@ -1,18 +1,16 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Problem } from "../common/dialog";
+import { count } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import type { Rollout } from "../server/document";
 import { useRequests } from "../server/requests";
 import type { components } from "../server/schema";
 import type { Session } from "../session/session";
-import { CHANGES_FIRST, type Change, inOrder, summary } from "./changes";
+import { type Change, summary } from "./changes";
 
 type RolloutBody = components["schemas"]["RolloutDocument"];
-
-/** The server sends no more lines. */
-const MOST_LINES = 200;
 
 /** What the last roll-out changes, in the words of `penstock plan`. Asked for again with each change of the roll-out. */
 export function Difference({ session, rollout }: { session: Session; rollout: Rollout }) {
@@ -45,14 +43,18 @@ export function Difference({ session, rollout }: { session: Session; rollout: Ro
         From version {difference.old} to version {difference.new}
       </h3>
       <p>{summary(difference.changes)}</p>
-      <Changes changes={inOrder(difference.changes)} />
+      <Changes changes={difference.changes} />
       <h3>Lines of the topology that differ</h3>
       {difference.lines.length > 0 ? (
         <Lines lines={difference.lines} />
       ) : (
         <p class="quiet">None: the topologies are the same.</p>
       )}
-      {difference.lines.length < MOST_LINES ? null : <p class="quiet">These are the first {MOST_LINES} lines.</p>}
+      {difference.lines.length === difference.line_count ? null : (
+        <p class="quiet">
+          These are the first {difference.lines.length} of {count(difference.line_count)} lines.
+        </p>
+      )}
     </>
   );
 }
@@ -75,7 +77,7 @@ function Changes({ changes }: { changes: readonly Change[] }) {
           <th scope="row" class="stored">
             <Foreign text={visible(change.name, 300)} />
           </th>
-          <td class="fate" data-grave={CHANGES_FIRST.includes(change.fate)}>
+          <td class="fate" data-grave={change.is_loss}>
             {change.fate}
           </td>
           <td>

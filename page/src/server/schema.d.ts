@@ -60,6 +60,11 @@ export interface components {
              * @description The id of its sub-topology. Null for a topic.
              */
             lane: string | null;
+            /**
+             * Topic
+             * @description The topic's name in Kafka. Null for others, and for one that a pattern or a function names.
+             */
+            topic: string | null;
             /** X */
             x: number;
             /** Y */
@@ -94,6 +99,11 @@ export interface components {
             /** Now */
             now: string;
             /**
+             * Is Loss
+             * @description True if something would be lost, or would not start.
+             */
+            is_loss: boolean;
+            /**
              * Use
              * @description The use of a topic: input, output, repartition or changelog. Else empty.
              */
@@ -110,13 +120,21 @@ export interface components {
             old: number;
             /** New */
             new: number;
-            /** Changes */
+            /**
+             * Changes
+             * @description Those that cost most first.
+             */
             changes: components["schemas"]["ChangeBody"][];
             /**
              * Lines
              * @description Lines in which the descriptions of their topologies differ: - for old, + for new; at most 200.
              */
             lines: string[];
+            /**
+             * Line Count
+             * @description The number of all these lines.
+             */
+            line_count: number;
         };
         /**
          * EntriesBody
@@ -573,14 +591,14 @@ export interface components {
             error: string | null;
             /**
              * Rocksdb
-             * @description Figures of all its stores on disk together.
+             * @description Figures of all its stores on disk together. Names end with the unit: `_bytes`, `_bytes_per_s` or `_ms`; others are numbers.
              */
             rocksdb: {
                 [key: string]: number;
             };
             /**
              * Gc
-             * @description Figures of Python's garbage collection, as far as they are measured.
+             * @description Those of Python's garbage collection that are measured, with such names.
              */
             gc: {
                 [key: string]: number;

@@ -178,7 +178,7 @@ function Figures({ session, what, title }: { session: Session; what: "rocksdb" |
       <Table caption={title} columns={columns}>
         {names.map((name) => (
           <tr key={name}>
-            <th scope="row">{name.replaceAll("_", " ")}</th>
+            <th scope="row">{name.replace(UNIT, "").replaceAll("_", " ")}</th>
             {rows.map(([id, row]) => (
               <td key={id} class="right">
                 {figureText(name, row[what][name])}
@@ -191,8 +191,12 @@ function Figures({ session, what, title }: { session: Session; what: "rocksdb" |
   );
 }
 
-/** Names end with a unit, or name what is counted in bytes. */
+/** The unit at the end of a name, which the server writes there. */
+const UNIT = /_(ms|bytes|bytes_per_s)$/;
+
 function figureText(name: string, value: number | undefined): string {
-  if (name.endsWith("_ms")) return milliseconds(value);
-  return /bytes|size|usage|capacity|mem_tables/.test(name) ? bytes(value) : short(value);
+  const unit = UNIT.exec(name)?.[1];
+  if (unit === undefined) return short(value);
+  if (unit === "ms") return milliseconds(value);
+  return unit === "bytes" || !isKnown(value) ? bytes(value) : `${bytes(value)}/s`;
 }

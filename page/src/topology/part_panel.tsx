@@ -81,8 +81,8 @@ function FunctionLines({ of }: { of: UserFunction }) {
   );
 }
 
-function TopicPart({ box, topology, session, document, view }: Properties) {
-  const row = document.sections.topics.value(topicName(box, session));
+function TopicPart({ box, topology, document, view }: Properties) {
+  const row = box.topic === null ? undefined : document.sections.topics.value(box.topic);
   return (
     <>
       <Facts>
@@ -96,21 +96,14 @@ function TopicPart({ box, topology, session, document, view }: Properties) {
           <Fact name="Partitions without a leader">{row.without_leader.join(", ")}</Fact>
         )}
       </Facts>
-      {box.id.startsWith("topic:") ? (
+      {box.topic === null ? null : (
         <p>
-          <a href={hashOf("records", topicName(box, session))}>Its newest records</a>
+          <a href={hashOf("records", box.topic)}>Its newest records</a>
         </p>
-      ) : null}
+      )}
       <Links view={view} title="Operators" kind="node" names={operatorsAt(topology, box.id)} />
     </>
   );
-}
-
-/** Returns a topic's name in Kafka. The picture names repartition topics without the application's prefix. */
-function topicName(box: Box, session: Session): string {
-  const name = nameOf(box.id);
-  const prefix = `${session.application.value?.application_id}-`;
-  return box.kind === "repartition" && !name.startsWith(prefix) ? prefix + name : name;
 }
 
 function StorePart({ box, topology, document, view }: Properties) {

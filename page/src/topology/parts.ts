@@ -20,11 +20,8 @@ export function nameOf(id: string): string {
 /** Returns the box that an address or a finding names: by id, or by the name of an operator, a store or a topic. */
 export function boxOf(picture: Picture, subject: string): Box | undefined {
   const ids = new Set([subject, partId("node", subject), partId("store", subject), partId("topic", subject)]);
-  // A repartition topic has the application's prefix everywhere but in the picture.
-  return (
-    picture.boxes.find((box) => ids.has(box.id)) ??
-    picture.boxes.find((box) => box.kind === "repartition" && subject.endsWith(`-${nameOf(box.id)}`))
-  );
+  // In the picture, a repartition topic has not the name that it has in Kafka.
+  return picture.boxes.find((box) => ids.has(box.id)) ?? picture.boxes.find((box) => box.topic === subject);
 }
 
 /** Returns the number of the sub-topology in the id of a lane. */
@@ -62,10 +59,10 @@ function rateOf(
   if (from === undefined || to === undefined) return null;
   if (isOperator(to) && into.get(target) === 1) return { section: "operators", id: nameOf(target) };
   if (from.kind === "sink" && outOf.get(source) === 1) return { section: "operators", id: nameOf(source) };
-  if (isTopic(from) && outOf.get(source) === 1)
-    return { section: "topics", id: nameOf(source), figure: "records_in_per_s" };
-  if (isTopic(to) && into.get(target) === 1)
-    return { section: "topics", id: nameOf(target), figure: "records_out_per_s" };
+  if (from.topic !== null && outOf.get(source) === 1)
+    return { section: "topics", id: from.topic, figure: "records_in_per_s" };
+  if (to.topic !== null && into.get(target) === 1)
+    return { section: "topics", id: to.topic, figure: "records_out_per_s" };
   return null;
 }
 

@@ -182,9 +182,7 @@ function LinePart({ line, document, rate }: { line: Line; document: LiveDocument
 
 function rateNow(rate: RateOf, { sections }: LiveDocument): number | null {
   if (rate.section === "operators") return sections.operators.value(rate.id)?.records_per_s ?? null;
-  const whole = sections.application.entries()[0]?.[1].application_id;
-  const row = sections.topics.value(rate.id) ?? sections.topics.value(`${whole}-${rate.id}`);
-  return row?.[rate.figure] ?? null;
+  return sections.topics.value(rate.id)?.[rate.figure] ?? null;
 }
 
 function boxAt(picture: Picture, target: EventTarget | null): Box | undefined {
