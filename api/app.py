@@ -34,6 +34,7 @@ from penstock.api.page import (
     live_routes,
     page_routes,
     peek_routes,
+    rollout_routes,
     topology_routes,
 )
 from penstock.api.page.live_feed import LiveFeed
@@ -68,8 +69,10 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
     page_routes.add_to(app)
     feed = app.state.live = LiveFeed(queries)
     live_routes.add_to(app, queries, feed)
-    for page in (topology_routes, peek_routes, life_routes, dead_letter_routes, history_routes, flame_routes):
-        page.add_to(app, queries)
+    for programs in (topology_routes, rollout_routes, history_routes, flame_routes):
+        programs.add_to(app, queries)
+    for records in (peek_routes, life_routes, dead_letter_routes):
+        records.add_to(app, queries)
     guard.describe(app, bool(settings.tokens))
     return app
 

@@ -44,7 +44,7 @@ def _pause(app: FastAPI, queries: ReadSide) -> None:
         """Keep all tasks from processing records and punctuating, until ``resume``. They are still committed and
         restored, and queries are answered. Idempotent."""
         check(queries, app)
-        return shown_response(application_body(await queries.pause(True)))
+        return shown_response(application_body(await queries.operations.pause(True)))
 
     @app.post(
         APPLICATION + "/resume", tags=["application"], response_model=schemas.ApplicationBody, responses=_RESPONSES
@@ -52,7 +52,7 @@ def _pause(app: FastAPI, queries: ReadSide) -> None:
     async def resume(app: App) -> Response:
         """Let tasks process again after ``pause``. Idempotent."""
         check(queries, app)
-        return shown_response(application_body(await queries.pause(False)))
+        return shown_response(application_body(await queries.operations.pause(False)))
 
 
 def _change(app: FastAPI, queries: ReadSide) -> None:
@@ -70,7 +70,7 @@ def _change(app: FastAPI, queries: ReadSide) -> None:
     async def scale(app: App, body: schemas.ScaleBody) -> Response:
         """Set the number of stream actors from now on. Answers before they have started or ended. Idempotent."""
         check(queries, app)
-        return await done(await queries.scale(body.count))
+        return await done(await queries.operations.scale(body.count))
 
     @app.post(
         # Ids of actors have a slash.
@@ -83,7 +83,7 @@ def _change(app: FastAPI, queries: ReadSide) -> None:
         """Let a stream actor commit and end, and start another in its place. Standbys that have caught up take its
         tasks at once; the others wait for the new actor. Answers before that is done."""
         check(queries, app)
-        return await done(await queries.restart(actor))
+        return await done(await queries.operations.restart(actor))
 
     @app.post(
         APPLICATION + "/tasks/{task}/move",
@@ -99,4 +99,4 @@ def _change(app: FastAPI, queries: ReadSide) -> None:
             task_id = TaskId.parse(task)
         except ValueError as error:
             raise invalid_request([("path/task", str(error))]) from None
-        return await done(await queries.move(task_id, body.to))
+        return await done(await queries.operations.move(task_id, body.to))

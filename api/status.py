@@ -36,7 +36,7 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "stuck": [_stuck(task) for task in status.stuck],
         "partitioners": {topic: found.value for topic, found in partitioners_of(status.actors).items()},
         "parted_topics": [list(topics) for topics in parted_topics(status.actors)],
-        "rollout": _rollout(status.rollout),
+        "rollout": rollout_body(status.rollout),
         "scaling": None if status.scaling is None else scaling_body(status.scaling),
     }
 
@@ -60,7 +60,8 @@ def _stuck(task: StuckTask) -> dict[str, Any]:
     return {"task_id": str(task.task_id), "actor_id": task.actor_id, **where, "for_s": round(task.for_s, 1)}
 
 
-def _rollout(rollout: Rollout) -> dict[str, Any]:
+def rollout_body(rollout: Rollout) -> dict[str, Any]:
+    """Returns the last roll-out."""
     return {**asdict(rollout), "phase": rollout.phase.value}
 
 

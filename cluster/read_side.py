@@ -29,13 +29,13 @@ from penstock.cluster.application_history import (
 )
 from penstock.cluster.application_metadata import StoreMetadata
 from penstock.cluster.letter_side import LetterSide
+from penstock.cluster.operate_side import OperateSide
 from penstock.cluster.program_view import FunctionView, ProgramView, RolloutView
 from penstock.cluster.record_side import RecordSide
 from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling_status import ActorCount, ScalingStatus
 from penstock.cluster.status import SILENT, WAITING, ApplicationState, ApplicationStatus, StuckTask
 from penstock.common.errors import ApplicationStateError, RetriableError, SerializationError, UnknownStateStoreError
-from penstock.common.ids import TaskId
 from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde
 from penstock.state.entries import StoreEntry
@@ -71,6 +71,7 @@ __all__ = [
     "KeyQuery",
     "LetterSide",
     "MultiVersionedKeyQuery",
+    "OperateSide",
     "PositionBound",
     "PrefixQuery",
     "ProgramView",
@@ -204,26 +205,16 @@ class ReadSide(Protocol):
     def letters(self) -> LetterSide:
         """Questions about dead letters."""
 
+    @property
+    def operations(self) -> OperateSide:
+        """Changes to the application."""
+
     async def status(self) -> ApplicationStatus:
         """State, actors, tasks, placement and lags, as the coordinator knows them."""
-
-    async def pause(self, paused: bool) -> ApplicationStatus:
-        """Pause or resume all tasks. Returns the status after that."""
 
     async def program_view(self, generation: int | None = None) -> ProgramView | None:
         """Returns a version of the program as the page shows it, by default the one that stream actors are to run. None
         for a version that does not exist, or not any more."""
-
-    async def scale(self, count: int) -> str | None:
-        """Set the number of stream actors from now on. Returns the reason if that is refused."""
-
-    async def move(self, task: TaskId, to: str) -> str | None:
-        """Have a task move to another stream actor, where its stores are warmed up first. Returns the reason if that is
-        refused; else it is under way."""
-
-    async def restart(self, actor_id: str) -> str | None:
-        """Have a stream actor commit and end, and another start in its place. Returns the reason if that is refused;
-        else it is under way."""
 
     async def history(self, from_ms: int, to_ms: int, tasks: bool, details: bool) -> ApplicationHistory:
         """Returns what the coordinator remembers of these times, in ms since 1970, both included. ``tasks``: with the

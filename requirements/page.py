@@ -39,7 +39,7 @@ DOCUMENTS = (
     "LetterBody",
     "ReplayBody",
     "ReplayRequestBody",
-    "RolloutDocument",
+    "RolloutViewBody",
 )
 LOCK = PAGE / "package-lock.json"
 MODULES = PAGE / "node_modules"

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from penstock.api.asking import APPLICATION, INVALID, UNKNOWN_APPLICATION, App, check
 from penstock.api.compression import accepts_gzip
 from penstock.api.guard import may_operate
-from penstock.api.page.documents import LiveDocument
 from penstock.api.page.gzip_events import gzipped
+from penstock.api.page.live_bodies import LiveDocument
 from penstock.api.page.live_feed import LiveFeed
 from penstock.api.problems import documented
 from penstock.cluster.read_side import ReadSide

@@ -23,7 +23,7 @@ from penstock.api.figures import (
 )
 from penstock.api.page.deltas import Document, Row
 from penstock.api.processed import Ascending, Processed, Rates
-from penstock.api.status import findings_body
+from penstock.api.status import findings_body, rollout_body
 from penstock.api.top_rows import TaskRow, Top, top_of
 from penstock.cluster.findings import Finding, share_of
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, TaskStatus
@@ -192,4 +192,4 @@ def _rollout(status: ApplicationStatus) -> Row:
     actors: dict[str, list[str]] = {}
     for actor in status.actors:
         actors.setdefault(str(actor.generation), []).append(actor.actor_id)
-    return {**asdict(status.rollout), "phase": status.rollout.phase.value, "actors": actors}
+    return {**rollout_body(status.rollout), "actors": actors}

@@ -1,8 +1,7 @@
-"""The versions of the program: their topologies as pictures, and what differs."""
+"""The route of the topology of a version of the program, as a picture."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import FastAPI, Query
@@ -15,11 +14,10 @@ from penstock.api.asking import (
     UNKNOWN_APPLICATION,
     App,
     check,
-    shown_response,
 )
 from penstock.api.compression import LargeJson
 from penstock.api.encoding import shown_json
-from penstock.api.page.documents import RolloutDocument, TopologyBody
+from penstock.api.page.topology_bodies import TopologyBody
 from penstock.api.problems import ProblemError, documented
 from penstock.cluster.read_side import ReadSide
 
@@ -28,7 +26,7 @@ Generation = Annotated[int | None, Query(ge=1, description="The version of the p
 
 
 def add_to(app: FastAPI, queries: ReadSide) -> None:
-    """Add the routes."""
+    """Add the route."""
     responses = documented({404: _UNKNOWN, 422: INVALID, 503: NOT_READY})
 
     @app.get(APPLICATION + "/topology", tags=["page"], response_model=TopologyBody, responses=responses)
@@ -41,19 +39,3 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
             which = "the program" if generation is None else f"version {generation} of the program"
             raise ProblemError(404, "unknown-version", "There is no such version", f"the coordinator has not {which}")
         return LargeJson(shown_json(view))
-
-    others = documented({404: UNKNOWN_APPLICATION, 422: INVALID, 503: NOT_READY})
-
-    @app.get(APPLICATION + "/rollout", tags=["page"], response_model=RolloutDocument, responses=others)
-    async def rollout(app: App) -> Response:
-        """The last roll-out of another version of the program, and what differs between the versions, in the words of
-        `penstock plan`."""
-        check(queries, app)
-        view = await queries.rollout_view()
-        body = {
-            **asdict(view.rollout),
-            "phase": view.rollout.phase.value,
-            "fingerprints": view.fingerprints,
-            "difference": view.difference,
-        }
-        return shown_response(body)

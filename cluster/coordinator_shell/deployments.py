@@ -16,7 +16,7 @@ from penstock.cluster.events import Deploy, Event
 from penstock.cluster.program_view import DifferenceView, ProgramView, RolloutView
 from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.deploy_rules import refusal
-from penstock.cluster.programs.program_view import fingerprint_of, program_view
+from penstock.cluster.programs.program_drawing import fingerprint_of, program_view
 from penstock.cluster.programs.program_with_code import pickled_with_code, unpickled_program
 from penstock.cluster.programs.version_difference import Version, version_difference
 from penstock.cluster.rollout import NEVER, Deployment, Rollout, RolloutPhase, RunningProgram

@@ -17,6 +17,7 @@ from penstock.actors.flame import Flame, FlameRefused
 from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
 from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.queries.actor_calls import ActorCalls, caller
+from penstock.cluster.queries.coordinator_answers import CoordinatorAnswers
 from penstock.cluster.queries.coordinator_calls import CoordinatorCalls
 from penstock.cluster.queries.flames import flame_of
 from penstock.cluster.queries.key_search import row_of_key, rows_of_keys
@@ -36,7 +37,7 @@ from penstock.cluster.read_side import (
     state_error,
     unknown_store,
 )
-from penstock.cluster.status import ApplicationState, ApplicationStatus
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
@@ -61,7 +62,7 @@ _LOOK_AGAIN_S, _LOOK_AGAIN_AT_MOST_S = 0.01, 0.2  # pauses between questions if 
 _MOST_WAITING = 1000  # questions of one reader that wait for that; others are refused at once
 
 
-class StateQueries(Operations, ReadSide):
+class StateQueries(CoordinatorAnswers, ReadSide):
     """:class:`~penstock.cluster.read_side.ReadSide` of one application. Belongs to one event loop."""
 
     def __init__(self, application_id: str) -> None:
@@ -78,6 +79,7 @@ class StateQueries(Operations, ReadSide):
         one = OneAtATime()
         self._records = RecordQueries(application_id, self._coordinator, self._locate, one)
         self._letters = LetterQueries(application_id, self._coordinator, one)
+        self._operations = Operations(self._coordinator)
 
     @property
     @override
@@ -94,10 +96,10 @@ class StateQueries(Operations, ReadSide):
     def letters(self) -> LetterQueries:
         return self._letters
 
+    @property
     @override
-    async def status(self) -> ApplicationStatus:
-        status: ApplicationStatus = await self._coordinator.ask("status")
-        return status
+    def operations(self) -> Operations:
+        return self._operations
 
     @override
     async def flame(self, actor_id: str, seconds: float) -> Flame | FlameRefused | None:

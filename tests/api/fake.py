@@ -14,7 +14,7 @@ from penstock.actors.commit_stops import CommitStops
 from penstock.actors.spec import ApplicationSpec
 from penstock.api.app import create_app
 from penstock.cluster.program_view import DifferenceView
-from penstock.cluster.programs.program_view import program_view
+from penstock.cluster.programs.program_drawing import program_view
 from penstock.cluster.read_side import (
     ActorStatus,
     ApplicationHistory,
@@ -131,6 +131,35 @@ class FakeStore:
         return StoreEntry(self.key_serde.deserialize(raw), *self.rows[raw])
 
 
+class FakeOperateSide:
+    """Satisfies ``OperateSide``. ``refused`` is the reason why operations are refused, ``done`` has the others."""
+
+    def __init__(self, side: FakeReadSide) -> None:
+        self._side = side
+        self.refused: str | None = None
+        self.done: list[str] = []
+
+    async def pause(self, paused: bool) -> ApplicationStatus:
+        await self._side.status()
+        self._side.current = replace(self._side.current, paused=paused)
+        return self._side.current
+
+    async def scale(self, count: int) -> str | None:
+        return await self._operated(f"scale to {count}")
+
+    async def move(self, task: TaskId, to: str) -> str | None:
+        return await self._operated(f"move {task} to {to}")
+
+    async def restart(self, actor_id: str) -> str | None:
+        return await self._operated(f"restart {actor_id}")
+
+    async def _operated(self, what: str) -> str | None:
+        await self._side.status()
+        if self.refused is None:
+            self.done.append(what)
+        return self.refused
+
+
 class FakeReadSide:
     """Satisfies ``ReadSide``. ``failure`` is raised by the next call."""
 
@@ -143,9 +172,7 @@ class FakeReadSide:
         self.records = FakeRecordSide(APPLICATION_ID)
         self.difference: DifferenceView | None = None
         self.programs: dict[int, ProgramView] = {1: program_view(word_count(), 1)}
-        self.refused: str | None = None
-        """The reason why operations are refused."""
-        self.operations: list[str] = []
+        self.operations = FakeOperateSide(self)
         self.remembered = ApplicationHistory(began_ms=0)
         self.asked_times, self.asked_parts = (0, 0), (True, True)
         self.letters = FakeLetterSide()
@@ -174,28 +201,6 @@ class FakeReadSide:
             raise self.failure
         prints = {number: each.fingerprint for number, each in self.programs.items()}
         return RolloutView(self.current.rollout, prints, self.difference)
-
-    async def pause(self, paused: bool) -> ApplicationStatus:
-        if self.failure is not None:
-            raise self.failure
-        self.current = replace(self.current, paused=paused)
-        return self.current
-
-    async def scale(self, count: int) -> str | None:
-        return self._operated(f"scale to {count}")
-
-    async def move(self, task: TaskId, to: str) -> str | None:
-        return self._operated(f"move {task} to {to}")
-
-    async def restart(self, actor_id: str) -> str | None:
-        return self._operated(f"restart {actor_id}")
-
-    def _operated(self, what: str) -> str | None:
-        if self.failure is not None:
-            raise self.failure
-        if self.refused is None:
-            self.operations.append(what)
-        return self.refused
 
     async def history(self, from_ms: int, to_ms: int, tasks: bool, details: bool) -> ApplicationHistory:
         if self.failure is not None:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from penstock.api import schemas
-from penstock.api.page import documents, history_routes, record_bodies
+from penstock.api.page import history_bodies, live_bodies, record_bodies, rollout_bodies
 from penstock.cluster.application_history import EventKind, EventLevel
 from penstock.cluster.findings import Level
 from penstock.cluster.programs.deploy_plan import Fate
@@ -20,14 +20,12 @@ from penstock.cluster.record_side import Form
 @pytest.mark.parametrize(
     ("body", "field", "kind", "more"),
     [
-        (history_routes.EventBody, "kind", EventKind, ()),
-        (history_routes.EventBody, "level", EventLevel, ()),
+        (history_bodies.EventBody, "kind", EventKind, ()),
+        (history_bodies.EventBody, "level", EventLevel, ()),
         (schemas.FindingBody, "level", Level, ()),
         (schemas.RolloutBody, "phase", RolloutPhase, ()),
-        (documents.LiveRollout, "phase", RolloutPhase, ()),
-        (documents.RolloutDocument, "phase", RolloutPhase, ()),
-        (documents.ChangeBody, "fate", Fate, ()),
-        (documents.LiveTask, "state", TaskState, (WAITING, SILENT)),
+        (rollout_bodies.ChangeBody, "fate", Fate, ()),
+        (live_bodies.LiveTask, "state", TaskState, (WAITING, SILENT)),
         (record_bodies.ShownBody, "form", Form, ()),
     ],
 )

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 
 from penstock.api import connections
 from penstock.api.page import live_feed
-from penstock.api.page.documents import LiveDocument
 from penstock.api.page.gzip_events import gzipped
+from penstock.api.page.live_bodies import LiveDocument
 from penstock.api.page.live_feed import LiveFeed
 from penstock.api.server import serve
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token

@@ -11,7 +11,7 @@ import pytest
 from penstock.actors.status import StandbyStatus, TaskState
 from penstock.api.encoding import shown_json
 from penstock.api.page.deltas import Document
-from penstock.api.page.documents import LiveDocument
+from penstock.api.page.live_bodies import LiveDocument
 from penstock.api.page.live_view import LiveView
 from penstock.cluster.health import Health
 from penstock.cluster.missing_brokers import BrokerLosses, MissingBroker

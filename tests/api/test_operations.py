@@ -25,19 +25,19 @@ def test_an_operation_is_carried_out_and_answered_with_the_status(
     answer = client.post(f"{APP}/{path}", json=body) if body else client.post(f"{APP}/{path}")
     assert answer.status_code == 200
     assert answer.json()["state"] == "RUNNING"
-    assert read_side.operations == [done]
+    assert read_side.operations.done == [done]
 
 
 @pytest.mark.parametrize(("path", "body", "done"), CALLS)
 def test_a_refusal_is_a_problem_with_the_reason(
     client: httpx.Client, read_side: FakeReadSide, path: str, body: object, done: str
 ) -> None:
-    read_side.refused = "stream/2 is ending"
+    read_side.operations.refused = "stream/2 is ending"
     answer = client.post(f"{APP}/{path}", json=body) if body else client.post(f"{APP}/{path}")
     assert (answer.status_code, answer.headers["content-type"]) == (409, "application/problem+json")
     assert answer.json()["type"] == "urn:penstock:problem:refused"
     assert answer.json()["detail"] == "stream/2 is ending"
-    assert read_side.operations == []
+    assert read_side.operations.done == []
     assert done
 
 
@@ -80,4 +80,4 @@ def test_it_needs_the_scope_operate_and_no_page_of_another_site_may_do_it(
     assert (line["status"], line["why"]) == (403, "scope-too-small")
     (line,) = lines_of("POST", f"{APP}/{path}", OPERATE, read_side)
     assert line["event"] == "operation"
-    assert done not in read_side.operations or body is None
+    assert done not in read_side.operations.done or body is None

@@ -7,7 +7,8 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from penstock.api.page.documents import RolloutDocument, TopologyBody
+from penstock.api.page.rollout_bodies import RolloutViewBody
+from penstock.api.page.topology_bodies import TopologyBody
 from penstock.cluster.program_view import ChangeView, DifferenceView
 from penstock.cluster.read_side import Rollout, RolloutPhase
 from penstock.common.errors import TaskNotReadyError
@@ -83,7 +84,7 @@ ROLLOUT = "/v1/applications/word-count/rollout"
 def test_a_roll_out_shows_what_differs_in_the_words_of_penstock_plan(
     client: httpx.Client, read_side: FakeReadSide
 ) -> None:
-    body = RolloutDocument.model_validate(client.get(ROLLOUT).json())
+    body = RolloutViewBody.model_validate(client.get(ROLLOUT).json())
     assert (body.phase, body.difference, list(body.fingerprints)) == ("done", None, ["1"])
     changes = (
         ChangeView("tasks", "kept", False, "0_*", "0_*", "0_*"),
@@ -93,7 +94,7 @@ def test_a_roll_out_shows_what_differs_in_the_words_of_penstock_plan(
     read_side.difference = DifferenceView(1, 2, changes, ("+ Processor: more \ud800",), 1)
     moving = Rollout(generation=2, proven=1, last=2, phase=RolloutPhase.MOVING)
     read_side.current = replace(read_side.current, rollout=moving)
-    body = RolloutDocument.model_validate(client.get(ROLLOUT).json())
+    body = RolloutViewBody.model_validate(client.get(ROLLOUT).json())
     assert (body.generation, body.phase) == (2, "moving")
     assert body.difference is not None
     assert [each.fate for each in body.difference.changes] == ["kept", "moved", "new"]

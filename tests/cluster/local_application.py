@@ -22,7 +22,7 @@ from penstock.cluster.application_metadata import ApplicationMetadata, StoreMeta
 from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.dead_letters.shown_letters import LetterSource
 from penstock.cluster.program_view import ProgramView, RolloutView
-from penstock.cluster.programs.program_view import program_view
+from penstock.cluster.programs.program_drawing import program_view
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.queries.queryable import views_of
 from penstock.cluster.rollout import NEVER

@@ -19,7 +19,7 @@ from penstock.cluster.program_view import ProgramView
 from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.deploy_plan import Fate
 from penstock.cluster.programs.deploy_rules import refusal
-from penstock.cluster.programs.program_view import program_view
+from penstock.cluster.programs.program_drawing import program_view
 from penstock.cluster.programs.program_with_code import pickled_with_code
 from penstock.cluster.programs.version_difference import version_difference
 from penstock.cluster.rollout import Deployment, Rollout, RolloutPhase

@@ -13,10 +13,12 @@ import ray
 from prometheus_client.parser import text_string_to_metric_families
 
 import penstock as ps
-from penstock.api.page.documents import LiveDocument, RolloutDocument, TopologyBody
 from penstock.api.page.flame_routes import FlameBody
 from penstock.api.page.history_routes import EventBody, HistoryBody
+from penstock.api.page.live_bodies import LiveDocument
 from penstock.api.page.record_bodies import PeekBody
+from penstock.api.page.rollout_bodies import RolloutViewBody
+from penstock.api.page.topology_bodies import TopologyBody
 from penstock.api.schemas import ApplicationBody
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.read_side import ApplicationState
@@ -161,7 +163,7 @@ def _the_page_is_served(client: httpx.Client, application: str, it: WordCount) -
     assert shown.items() <= it.sent.items()
     assert "text/html" in client.get("/", headers={"Accept": "text/html"}).headers["content-type"]
     topology = TopologyBody.model_validate(client.get(f"{application}/topology").json())
-    rollout = RolloutDocument.model_validate(client.get(f"{application}/rollout").json())
+    rollout = RolloutViewBody.model_validate(client.get(f"{application}/rollout").json())
     assert rollout.fingerprints == {"1": topology.fingerprint}
     assert {function.file for each in topology.operators.values() for function in each.functions} - {None}
     with client.stream("GET", f"{application}/live") as answer:

@@ -10,7 +10,7 @@ from typing import Any
 import penstock as ps
 from penstock.actors.commit_stops import CommitStops
 from penstock.actors.spec import ApplicationSpec
-from penstock.cluster.programs.program_view import program_view
+from penstock.cluster.programs.program_drawing import program_view
 from penstock.cluster.read_side import (
     ActorStatus,
     ApplicationHistory,

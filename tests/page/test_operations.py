@@ -15,9 +15,9 @@ from tests.page.watch import Watch
 @pytest.fixture
 def operated(server: PageServer) -> Iterator[list[str]]:
     """The operations that the application was asked for."""
-    server.side.operations.clear()
-    yield server.side.operations
-    server.side.refused = None
+    server.side.operations.done.clear()
+    yield server.side.operations.done
+    server.side.operations.refused = None
 
 
 def dialog(page: Page, button: str) -> Locator:
@@ -58,12 +58,12 @@ def test_a_refusal_is_shown_and_the_dialog_remains(
     server: PageServer, page: Page, watch: Watch, operated: list[str]
 ) -> None:
     watch.expected = ["status of 409"]
-    server.side.refused = "a roll-out is under way: <b>wait</b> until it is done"
+    server.side.operations.refused = "a roll-out is under way: <b>wait</b> until it is done"
     opened(page, server.url, "tasks", "stream/1")
     restart = dialog(page, "Restart …")
     restart.get_by_role("button", name="Restart").click()
     expect(restart).to_contain_text("<b>wait</b> until it is done")
-    server.side.refused = None
+    server.side.operations.refused = None
     restart.get_by_role("button", name="Restart").click()
     expect(restart).to_have_count(0)
     assert operated == ["restart stream/1"]

@@ -182,16 +182,16 @@ class _Refusing:
     """Has the application refuse a pause, and answer all else."""
 
     def __init__(self, server: PageServer) -> None:
-        self._side = server.side
+        self._operations = server.side.operations
 
     def __enter__(self) -> None:
         async def refused(paused: bool) -> None:
             raise ApplicationStateError("application 'word-count' is in state PENDING_SHUTDOWN: it is stopping")
 
-        self._side.pause = refused  # type: ignore[method-assign, assignment]
+        self._operations.pause = refused  # type: ignore[method-assign, assignment]
 
     def __exit__(self, *error: object) -> None:
-        del self._side.pause
+        del self._operations.pause
 
 
 @pytest.mark.parametrize("key", ["Enter", "Escape"])

@@ -10,7 +10,7 @@ import type { components } from "../server/schema";
 import type { Session } from "../session/session";
 import { type Change, summary } from "./changes";
 
-type RolloutBody = components["schemas"]["RolloutDocument"];
+type RolloutBody = components["schemas"]["RolloutViewBody"];
 
 /** What the last roll-out changes, in the words of `penstock plan`. Asked for again with each change of the roll-out. */
 export function Difference({ session, rollout }: { session: Session; rollout: Rollout }) {

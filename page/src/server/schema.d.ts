@@ -824,23 +824,38 @@ export interface components {
         };
         /**
          * LiveRollout
-         * @description The last roll-out: see ``rollout`` of an application.
+         * @description The last roll-out, and the actors of each version.
          */
         LiveRollout: {
-            /** Generation */
+            /**
+             * Generation
+             * @description The version that stream actors are to run; the application starts with 1.
+             */
             generation: number;
-            /** Proven */
+            /**
+             * Proven
+             * @description The last version that has worked: it takes over again if a newer one fails.
+             */
             proven: number;
-            /** Last */
+            /**
+             * Last
+             * @description The highest number of a version so far.
+             */
             last: number;
             /**
              * Phase
              * @enum {string}
              */
             phase: "starting" | "moving" | "watching" | "done" | "rolling back" | "rolled back";
-            /** Reason */
+            /**
+             * Reason
+             * @description Why a version was rolled back.
+             */
             reason: string;
-            /** Watch S */
+            /**
+             * Watch S
+             * @description Seconds for which a new version is watched when all tasks run it.
+             */
             watch_s: number;
             /**
              * Actors
@@ -1162,27 +1177,39 @@ export interface components {
             dry_run?: boolean;
         };
         /**
-         * RolloutDocument
+         * RolloutViewBody
          * @description The last roll-out, and what differs between its versions.
          */
-        RolloutDocument: {
+        RolloutViewBody: {
             /**
              * Generation
-             * @description The version that stream actors are to run.
+             * @description The version that stream actors are to run; the application starts with 1.
              */
             generation: number;
-            /** Proven */
+            /**
+             * Proven
+             * @description The last version that has worked: it takes over again if a newer one fails.
+             */
             proven: number;
-            /** Last */
+            /**
+             * Last
+             * @description The highest number of a version so far.
+             */
             last: number;
             /**
              * Phase
              * @enum {string}
              */
             phase: "starting" | "moving" | "watching" | "done" | "rolling back" | "rolled back";
-            /** Reason */
+            /**
+             * Reason
+             * @description Why a version was rolled back.
+             */
             reason: string;
-            /** Watch S */
+            /**
+             * Watch S
+             * @description Seconds for which a new version is watched when all tasks run it.
+             */
             watch_s: number;
             /**
              * Fingerprints

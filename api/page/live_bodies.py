@@ -1,5 +1,4 @@
-"""The documents of the page, for the OpenAPI document, from which the page's TypeScript types are made. Answers are not
-validated against them: tests do that."""
+"""The bodies of the live document. Answers are not validated against them: tests do that."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from penstock.api.schemas import BodyModel, FindingBody
+from penstock.api.schemas import BodyModel, FindingBody, RolloutBody
 
 
 class LiveApplication(BodyModel):
@@ -139,15 +138,9 @@ class LiveStore(BodyModel):
     restoring: int = Field(description="Number of its tasks that restore.")
 
 
-class LiveRollout(BodyModel):
-    """The last roll-out: see ``rollout`` of an application."""
+class LiveRollout(RolloutBody):
+    """The last roll-out, and the actors of each version."""
 
-    generation: int
-    proven: int
-    last: int
-    phase: Literal["starting", "moving", "watching", "done", "rolling back", "rolled back"]
-    reason: str
-    watch_s: float
     actors: dict[str, list[str]] = Field(description="The ids of the actors that run each version.")
 
 
@@ -163,123 +156,3 @@ class LiveDocument(BodyModel):
     topics: dict[str, LiveTopic] = Field({})
     stores: dict[str, LiveStore] = Field({})
     rollout: dict[Literal["it"], LiveRollout] = Field({})
-
-
-class BoxBody(BodyModel):
-    """An operator, a store or a topic in the picture. Positions and sizes are in pixels."""
-
-    id: str
-    kind: Literal["source", "processor", "sink", "store", "global-store", "topic", "repartition"]
-    name: str = Field(description="Its first line, shortened if it is long.")
-    note: str
-    title: str
-    lane: str | None = Field(description="The id of its sub-topology. Null for a topic.")
-    topic: str | None = Field(
-        description="The topic's name in Kafka. Null for others, and for one that a pattern or a function names."
-    )
-    x: int
-    y: int
-    width: int
-    height: int
-
-
-class LaneBody(BodyModel):
-    """A sub-topology in the picture."""
-
-    id: str
-    name: str
-    is_global: bool
-    x: int
-    y: int
-    width: int
-    height: int
-    name_x: int = Field(description="Distance of its heading from its left side.")
-
-
-class LineBody(BodyModel):
-    """A link between two boxes."""
-
-    id: str
-    source: str
-    target: str
-    to_store: bool
-    path: str = Field(description="A path of SVG.")
-
-
-class PictureBody(BodyModel):
-    """The picture that `penstock describe --format svg` draws."""
-
-    title: str
-    width: int
-    height: int
-    lanes: list[LaneBody]
-    boxes: list[BoxBody]
-    lines: list[LineBody]
-
-
-class FunctionBody(BodyModel):
-    """A function of the program, where the coordinator has read it."""
-
-    role: str
-    name: str
-    file: str | None
-    line: int | None
-
-
-class OperatorBody(BodyModel):
-    """An operator: a processor node, a source or a sink."""
-
-    kind: str
-    subtopology: int
-    functions: list[FunctionBody]
-    stores: list[str]
-    topics: list[str] = Field(description="The topics that it reads or writes, as Kafka names them.")
-
-
-class TopologyBody(BodyModel):
-    """A version of the program."""
-
-    generation: int
-    fingerprint: str = Field(description="The same for versions whose topologies are described by the same text.")
-    picture: PictureBody
-    operators: dict[str, OperatorBody]
-
-
-class ChangeBody(BodyModel):
-    """The fate of tasks, of a store or of a topic, in the words of `penstock plan`."""
-
-    kind: Literal["tasks", "store", "topic"]
-    fate: Literal["kept", "moved", "changed", "restored", "new", "gone", "orphaned", "rebuilt", "refused"]
-    name: str
-    was: str = Field(description="The tasks that had it, as a pattern; - for none; empty for a topic.")
-    now: str
-    is_loss: bool = Field(description="True if something would be lost, or would not start.")
-    use: str = Field(description="The use of a topic: input, output, repartition or changelog. Else empty.")
-    note: str
-
-
-class DifferenceBody(BodyModel):
-    """The difference of two versions."""
-
-    old: int
-    new: int
-    changes: list[ChangeBody] = Field(description="Those that cost most first.")
-    lines: list[str] = Field(
-        description="Lines in which the descriptions of their topologies differ: - for old, + for new; at most 200."
-    )
-    line_count: int = Field(description="The number of all these lines.")
-
-
-class RolloutDocument(BodyModel):
-    """The last roll-out, and what differs between its versions."""
-
-    generation: int = Field(description="The version that stream actors are to run.")
-    proven: int
-    last: int
-    phase: Literal["starting", "moving", "watching", "done", "rolling back", "rolled back"]
-    reason: str
-    watch_s: float
-    fingerprints: dict[str, str] = Field(description="Of the versions that are kept, by number: as in `topology`.")
-    difference: DifferenceBody | None = Field(
-        description="Null if there was no roll-out, or if the coordinator was restarted after the last one."
-    )

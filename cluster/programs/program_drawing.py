@@ -1,4 +1,4 @@
-"""Makes the view of a program. Pure, but takes some time for a large topology."""
+"""Draws a version of the program, and lists its operators. Pure, but takes some time for a large topology."""
 
 from __future__ import annotations
 

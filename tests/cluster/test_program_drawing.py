@@ -12,7 +12,7 @@ import orjson
 import penstock as ps
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.program_view import FunctionView, ProgramView
-from penstock.cluster.programs.program_view import program_view
+from penstock.cluster.programs.program_drawing import program_view
 from penstock.common.config import StreamsConfig
 from tests.actors.rig import count_topology
 

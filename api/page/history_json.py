@@ -27,7 +27,7 @@ _Reader = Callable[[int], float | None]
 _Readers = Mapping[str, _Reader]
 
 
-def history_body(history: ApplicationHistory, tasks: Collection[TaskId] | None, details: bool) -> dict[str, Any]:
+def history_json(history: ApplicationHistory, tasks: Collection[TaskId] | None, details: bool) -> dict[str, Any]:
     """Returns the samples as series, and the events. ``tasks``: those whose series are wanted; None: all. ``details``:
     the series of operators and topics, and the findings, are wanted too.
 
