@@ -45,10 +45,10 @@ DIFFERENCE = DifferenceView(
     1,
     2,
     (
-        ChangeView("tasks", "kept", False, "0_*", "0_*", "0_*"),
-        ChangeView("store", "kept", False, "per-customer", "1_*", "1_*"),
         ChangeView("store", "restored", False, "totals", "1_*", "2_*", note="it moves with 40,000 records: 0.3 s"),
         ChangeView("topic", "new", False, "totals-by-day", use="output"),
+        ChangeView("tasks", "kept", False, "0_*", "0_*", "0_*"),
+        ChangeView("store", "kept", False, "per-customer", "1_*", "1_*"),
     ),
     ("- Processor: price (stores: [])", "+ Processor: price (stores: [totals])", "+ Sink: KSTREAM-SINK-0000000012"),
     3,
@@ -103,6 +103,7 @@ def test_hostile_names_in_a_difference_do_nothing(deployed: PageServer, page: Pa
     deployed.side.difference = DifferenceView(1, 2, changes, (text, text), 2)
     view = opened(page, deployed.url, "rollout")
     expect(view).to_contain_text("1 store rebuilt, 1 topic gone.")
+    expect(view.locator("tr", has=page.locator('[data-grave="true"]'))).to_have_count(1)
     assert page.evaluate("[window.ran, Object.prototype.ran]") == [None, None]
     assert page.evaluate("document.querySelectorAll('body script, body img, iframe').length") == 0
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
