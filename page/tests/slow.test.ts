@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Actor, Operator } from "../src/server/document";
 import { busiest, figuresOf, sharesOf } from "../src/slow/order";
+import { figureText, titleOf } from "../src/slow/units";
 import { isWait } from "../src/tasks/order";
 
 const operator = (busy: number | null) => ({ busy }) as Operator;
@@ -27,6 +28,13 @@ describe("the reasons of slowness", () => {
     expect(sharesOf(rows)).toEqual(["process", "commit", "poll"]);
     expect(figuresOf(rows, "rocksdb")).toEqual(["a", "b"]);
     expect(sharesOf([])).toEqual([]);
+  });
+
+  it("are figures in the unit with which their names end", () => {
+    const names = ["block_cache_usage_bytes", "delayed_write_bytes_per_s", "latency_max_ms", "background_errors"];
+    expect(names.map(titleOf)).toEqual(["block cache usage", "delayed write", "latency max", "background errors"]);
+    expect(names.map((name) => figureText(name, 2_000))).toEqual(["2.00 kB", "2.00 kB/s", "2000 ms", "2,000"]);
+    expect(names.map((name) => figureText(name, undefined))).toEqual(["–", "–", "–", "–"]);
   });
 
   it("are no shares in which an actor waits, so that these have a calm colour", () => {

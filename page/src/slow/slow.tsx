@@ -1,7 +1,7 @@
 import { useComputed } from "@preact/signals";
 import { ShareBar } from "../common/bar";
 import { useIds } from "../common/ids";
-import { bytes, count, isKnown, milliseconds, percent, rate, short } from "../common/numbers";
+import { count, isKnown, percent, rate } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import { useTopology } from "../server/topology_source";
@@ -14,6 +14,7 @@ import { isWait } from "../tasks/order";
 import { functionsOf, partId } from "../topology/parts";
 import { Flame, FlameButton } from "./flame";
 import { busiest, figuresOf, sharesOf } from "./order";
+import { figureText, titleOf } from "./units";
 
 /** The busiest operators, and the shares of each stream actor's time. */
 export function Slow({ session, subject }: ViewProperties) {
@@ -178,7 +179,7 @@ function Figures({ session, what, title }: { session: Session; what: "rocksdb" |
       <Table caption={title} columns={columns}>
         {names.map((name) => (
           <tr key={name}>
-            <th scope="row">{name.replace(UNIT, "").replaceAll("_", " ")}</th>
+            <th scope="row">{titleOf(name)}</th>
             {rows.map(([id, row]) => (
               <td key={id} class="right">
                 {figureText(name, row[what][name])}
@@ -189,14 +190,4 @@ function Figures({ session, what, title }: { session: Session; what: "rocksdb" |
       </Table>
     </>
   );
-}
-
-/** The unit at the end of a name, which the server writes there. */
-const UNIT = /_(ms|bytes|bytes_per_s)$/;
-
-function figureText(name: string, value: number | undefined): string {
-  const unit = UNIT.exec(name)?.[1];
-  if (unit === undefined) return short(value);
-  if (unit === "ms") return milliseconds(value);
-  return unit === "bytes" || !isKnown(value) ? bytes(value) : `${bytes(value)}/s`;
 }
