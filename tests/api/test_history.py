@@ -10,7 +10,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from penstock.api.page.history_routes import HistoryBody
+from penstock.api.page.history_bodies import HistoryBody
 from penstock.cluster.application_history import (
     BUSY_UNKNOWN,
     NO_ACTOR,

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import penstock as ps
 from penstock.api.page.flame_routes import FlameBody
-from penstock.api.page.history_routes import EventBody, HistoryBody
+from penstock.api.page.history_bodies import EventBody, HistoryBody
 from penstock.api.page.live_bodies import LiveDocument
 from penstock.api.page.record_bodies import PeekBody
 from penstock.api.page.rollout_bodies import RolloutViewBody
