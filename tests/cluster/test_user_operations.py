@@ -87,7 +87,8 @@ def test_a_wish_that_is_accepted_is_kept_and_a_restarted_coordinator_has_it() ->
 
 def test_a_wish_is_saved_when_ray_can_keep_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "_AGAIN_S", 0.0)
-    put, failures = ray_kv.put, iter([RpcError("the head node is away"), RpcError("still away")])
+    away: Callable[[str], Exception] = RpcError  # it has no types
+    put, failures = ray_kv.put, iter([away("the head node is away"), away("still away")])
 
     def put_at_the_third_time(key: str, value: str | bytes) -> None:
         for failure in failures:
