@@ -1,7 +1,8 @@
 """The page in a browser, and its cost to an application: ``python -m benchmarks.page``, ``make bench-page``.
 
-In the browser, over a read side in memory with 200 tasks and 100 operators: the first paint, frames per second while
-figures change, and the JavaScript heap after many changes. Beside a real application: see ``page_cost.py``.
+In the browser, over a read side in memory with 200 tasks and 100 operators: the first paint, the work of a change,
+frames per second while figures change, and the JavaScript heap after many changes. Beside a real application: see
+``page_cost.py``.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from rich.console import Console
 
 from benchmarks import page_cost
 from benchmarks.data import KEYS, payments_of_users
+from benchmarks.page_work import traced
 from benchmarks.report import Grid, Spread, exit_if_wrong, surroundings, to_markdown, to_terminal, write_section
 from benchmarks.rig import rig
 from penstock.api.page import live_feed
 from tests.page.applications import Changing
 from tests.page.chromium import chromium
 from tests.page.server import PageServer, page_server
+from tests.page.test_pictures import an_hour
 from tests.page.views import VIEWS, opened
 
 PAGE = Path("docs/BENCHMARKS.md")
@@ -33,6 +36,8 @@ _HURRIED_S = 0.05
 """Seconds between two changes when time runs faster: 20 of the usual seconds pass in one."""
 _PACES = {"1/s": 1.0, "20/s": _HURRIED_S}
 _WARM_S, _FRAMES_S = 2.0, 10.0
+_WORK_S, _WORK_TIMES = 6.0, 3
+_WIDTH, _HEIGHT = 1920, 1080
 _QUARTERS = 4
 _PAINTS = 7
 _FRAMES = """(seconds) => new Promise((done) => {
@@ -45,10 +50,11 @@ _FRAMES = """(seconds) => new Promise((done) => {
 })"""
 _PAINT = "performance.getEntriesByType('paint').find((each) => each.name === 'first-contentful-paint').startTime"
 _LEGEND = """\
-Written by `make bench-page`. The first three tables: Chromium without a window over a read side in memory, with 200
+Written by `make bench-page`. All tables but the last: Chromium without a window over a read side in memory, with 200
 tasks and 100 operators all of whose figures change in each event; browser and server share the processor. First
 paint: from the start of the navigation to the first contentful paint, each time in a fresh profile. Frames:
-`requestAnimationFrame` for 10 s; the browser draws at most 60 a second. Heap: JavaScript objects after a garbage
+`requestAnimationFrame` for 10 s; the browser draws at most 60 a second. Work: CPU time of the page's main thread in a
+window of 1920 x 1080 pixels, for one change each second; a frame has 16 ms. Heap: JavaScript objects after a garbage
 collection, while 20 changes come a second.
 
 The last table: the workload `count` at full speed in a real application with one stream actor. Pages are open in
@@ -101,11 +107,31 @@ def heaps(page: Page, side: Changing, changes: int) -> list[str]:
     return found
 
 
+def works(browser: Browser, url: str, side: Changing) -> Grid:
+    """Measures the work of one change in each view, in a large window, since what is not in view costs less."""
+    rows = []
+    for view in VIEWS:
+        totals, longest = [], []
+        for _ in range(_WORK_TIMES):
+            with browser.new_context(viewport={"width": _WIDTH, "height": _HEIGHT}) as context:
+                page = context.new_page()
+                opened(page, url, view)
+                frames(page, _WARM_S)
+                first = side.step
+                work = traced(page, _WORK_S)
+                totals.append(work.total_ms / (side.step - first))
+                longest.append(work.longest_ms)
+        rows.append([view, Spread.of(totals).text(".1f"), Spread.of(longest).text(".1f")])
+    return ("view", "work for a change, ms", "longest task, ms (goal: < 16)"), rows
+
+
 def in_browser(changes: int) -> list[tuple[str, Grid]]:
     """Measures all in the browser. Returns tables with their titles."""
     side = Changing()
+    side.remembered = an_hour()
     of_frames, of_heaps = [], []
     with chromium() as browser, page_server(side) as server:
+        of_works = works(browser, server.url, side)
         painted = Spread.of(paints(browser, server)).text(",.0f")
         for view in VIEWS:
             for pace, seconds in _PACES.items():
@@ -123,6 +149,7 @@ def in_browser(changes: int) -> list[tuple[str, Grid]]:
     return [
         ("First paint", (("first paint, ms", "goal"), [[painted, "< 300"]])),
         ("Frames", (("view", "changes", "frames/s (goal: 60)", "longest frame, ms"), of_frames)),
+        ("Work", of_works),
         ("Heap", (("view", "heap at first, MB", *after), of_heaps)),
     ]
 
