@@ -78,11 +78,11 @@ def pytest_collection_finish() -> None:
 
 _ENVIRONMENT: dict[str, str] = {}
 """Variables of the process before its first test."""
-_CHANGING = "PYTEST_", "RAY_", "PYTHONBREAKPOINT"
+_CHANGING = "PYTEST_", "RAY_", "PYTHONBREAKPOINT", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE"
 
 
 def _environment() -> dict[str, str]:
-    """Returns the variables that are to stay: pytest changes its own, and Ray sets some for the whole process."""
+    """Returns the variables that are to stay: pytest changes its own, Ray and PySpark set some that they read later."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_CHANGING)}
 
 
