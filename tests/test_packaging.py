@@ -63,7 +63,7 @@ def scratch_python(tmp_path: Path) -> Path:
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    # Spark leaves a PYTHONPATH in its process: tests after it would import this clone.
+    # With a PYTHONPATH of the caller, these programs might import this clone.
     inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
         command, cwd=cwd, env={**inherited, **environment}, capture_output=True, text=True, timeout=300

@@ -86,26 +86,39 @@ def _is_submitted() -> bool:
 
 
 def _started(at: SparkPlace, name: str, scratch: str) -> SparkSession:
-    if not _is_submitted():
-        os.environ["JAVA_HOME"] = str(java_home())
+    variables = {} if _is_submitted() else {"JAVA_HOME": str(java_home())}
     given, chosen = _settings_given(at), master_of(at)
     local = is_local(chosen)
     settings = effective_settings(given, scratch if local else None)
     settings |= {"spark.master": chosen, "spark.app.name": f"penstock {name}"}
     # PySpark itself asks the environment alone.
-    if (python := settings.get("spark.pyspark.python")) is not None:
-        os.environ["PYSPARK_PYTHON"] = python
-    else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    python = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    variables["PYSPARK_PYTHON"] = python
     if local:
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(_import_path())
     conf = SparkConf().setAll(list(settings.items()))
     with_log = _is_submitted() or "spark.log.level" in given
     try:
-        with own_interrupts(), nullcontext() if with_log else quiet_start(conf):
+        with _environment(variables), own_interrupts(), nullcontext() if with_log else quiet_start(conf):
             return SparkSession.Builder().config(conf=conf).getOrCreate()
     except Exception as error:  # Java's errors, and PySpark's own about a Java that has ended
         raise StreamsError(f"Spark did not start at the master {chosen}: {_first_line(error)}") from error
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables while Spark starts, which reads them then. Programs that this process starts later do
+    not get them."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _beside(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:

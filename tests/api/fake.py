@@ -12,7 +12,6 @@ import httpx
 import penstock as ps
 from penstock.actors.commit_stops import CommitStops
 from penstock.actors.spec import ApplicationSpec
-from penstock.api.app import create_app
 from penstock.cluster.program_view import DifferenceView
 from penstock.cluster.programs.program_drawing import program_view
 from penstock.cluster.read_side import (
@@ -27,6 +26,7 @@ from penstock.cluster.read_side import (
     Query,
     RangeQuery,
     Reading,
+    ReadSide,
     RolloutView,
     RowsQuery,
     StoreEntries,
@@ -42,6 +42,7 @@ from penstock.common.position import Position
 from penstock.common.serdes import Serde, Serdes
 from tests.api.fake_letters import FakeLetterSide
 from tests.api.fake_records import FakeRecordSide
+from tests.api.shared_app import app_of
 
 APPLICATION_ID = "word-count"
 POSITION = Position({"words": {0: 41, 1: 7}})
@@ -263,11 +264,14 @@ class FakeReadSide:
 class AsgiTransport(httpx.BaseTransport):
     """Asks an ASGI application without a socket, each time in an event loop of its own: tests stay plain functions."""
 
-    def __init__(self, read_side: FakeReadSide) -> None:
+    def __init__(self, read_side: ReadSide) -> None:
+        self._read_side = read_side
         # Starlette raises an unexpected error again after it is answered, for the server's log: not tested here.
-        self._inner = httpx.ASGITransport(create_app(read_side), raise_app_exceptions=False)
+        self._inner = httpx.ASGITransport(app_of(read_side), raise_app_exceptions=False)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        app_of(self._read_side)  # a test may have several clients
+
         async def ask() -> httpx.Response:
             answer = await self._inner.handle_async_request(request)
             content = b"".join([part async for part in answer.aiter_raw()])  # as it was sent
@@ -276,6 +280,6 @@ class AsgiTransport(httpx.BaseTransport):
         return asyncio.run(ask())
 
 
-def client_of(read_side: FakeReadSide) -> httpx.Client:
+def client_of(read_side: ReadSide) -> httpx.Client:
     """A client of the API over ``read_side``."""
     return httpx.Client(transport=AsgiTransport(read_side), base_url="http://localhost")

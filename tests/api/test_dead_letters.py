@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.api.app import create_app
 from penstock.api.page.letter_bodies import LetterBody, LettersBody, ReplayBody
 from penstock.cluster.letter_side import LetterOrigin, LetterReplay, ReplayRequest, ShownLetter
 from penstock.cluster.record_side import Form, ReadsBusyError, Shown, ShownRecord
 from tests.api.fake import FakeReadSide
+from tests.api.shared_app import app_of
 from tests.api.test_tokens import OPERATE, READ, SETTINGS, ask
 
 LETTERS = "/v1/applications/word-count/dead-letters"
@@ -98,7 +98,7 @@ def test_a_replay_that_takes_long_is_503(
 def test_a_token_that_may_only_read_shows_letters_and_replays_none(
     letters: list[ShownLetter], read_side: FakeReadSide
 ) -> None:
-    app = create_app(read_side, SETTINGS)
+    app = app_of(read_side, SETTINGS)
     assert ask(app, "GET", LETTERS, READ).status_code == 200
     refused = ask(app, "POST", f"{LETTERS}/replay", READ)
     assert (refused.status_code, refused.json()["scope"], read_side.letters.requests) == (403, "operate", [])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from penstock.api.app import create_app
 from penstock.api.page.flame_routes import FlameBody
 from penstock.cluster.read_side import Flame, FlameRefused
 from penstock.common.errors import TaskNotReadyError
 from tests.api.fake import FakeReadSide
+from tests.api.shared_app import app_of
 from tests.api.test_tokens import OPERATE, READ, SETTINGS, ask
 
 FLAME = "/v1/applications/word-count/actors/stream/1/flame"
@@ -63,6 +63,6 @@ def test_a_mistyped_field_is_refused_instead_of_ignored(client: httpx.Client, re
 def test_it_needs_the_scope_operate() -> None:
     side = FakeReadSide()
     side.flames["stream/1"] = TAKEN
-    app = create_app(side, SETTINGS)
+    app = app_of(side, SETTINGS)
     assert ask(app, "POST", FLAME, READ, json={}).status_code == 403
     assert ask(app, "POST", FLAME, OPERATE, json={}).status_code == 200

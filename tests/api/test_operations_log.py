@@ -10,11 +10,11 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.api.app import create_app
 from penstock.api.operations_log import LINES_PER_SECOND, OperationsLog
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from penstock.common.errors import ApplicationStateError
 from tests.api.fake import FakeReadSide
+from tests.api.shared_app import app_of
 
 APPLICATION = "/v1/applications/word-count"
 READ, OPERATE = "read-token-0123456789", "operate-token-0123456789"
@@ -23,7 +23,7 @@ Lines = list[Mapping[str, Any]]
 
 
 def lines_of(method: str, path: str, token: str | None = None, side: FakeReadSide | None = None, **given: str) -> Lines:
-    app = create_app(side or FakeReadSide(), ServerSettings(tokens=() if token == "" else TOKENS))
+    app = app_of(side or FakeReadSide(), ServerSettings(tokens=() if token == "" else TOKENS))
 
     async def run() -> None:
         transport = httpx.ASGITransport(app, client=("10.0.0.9", 4711), raise_app_exceptions=False)

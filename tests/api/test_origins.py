@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from penstock.api.app import create_app
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from tests.api.fake import FakeReadSide
+from tests.api.shared_app import app_of
 
 APPLICATION = "/v1/applications/word-count"
 PAUSE = f"{APPLICATION}/pause"
@@ -22,7 +22,7 @@ CROSS_SITE = {"Host": "127.0.0.1:8080", "Origin": "https://evil.example", "Conte
 def ask(
     method: str, path: str, headers: Mapping[str, str], side: FakeReadSide | None = None, **settings: object
 ) -> httpx.Response:
-    app = create_app(side or FakeReadSide(), ServerSettings(**settings))  # type: ignore[arg-type]  # of any type
+    app = app_of(side or FakeReadSide(), ServerSettings(**settings))  # type: ignore[arg-type]  # of any type
 
     async def run() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

@@ -6,16 +6,17 @@ import asyncio
 import pickle
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from penstock.api.app import create_app
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from penstock.cluster.read_side import ApplicationState
 from tests.api.fake import STATUS, FakeReadSide
+from tests.api.shared_app import SharedApp, app_of
 
 READ, OPERATE = "read-token-0123456789", "operate-token-0123456789"
 SETTINGS = ServerSettings(tokens=(Token.of(Scope.READ, READ), Token.of(Scope.OPERATE, OPERATE)))
@@ -53,19 +54,24 @@ def read_side() -> FakeReadSide:
     return side
 
 
-@pytest.fixture
-def app(read_side: FakeReadSide) -> FastAPI:
-    """The API with tokens, and with more routes that change something than this release has."""
-    made = create_app(read_side, SETTINGS)
+@cache
+def with_more_routes() -> SharedApp:
+    """Returns the API with tokens, and with more routes that change something than this release has."""
+    made = SharedApp(SETTINGS)
 
-    @made.post(f"{APPLICATION}/restart")
-    @made.delete(STORE)
-    @made.put(STORE)
-    @made.patch(STORE)
+    @made.app.post(f"{APPLICATION}/restart")
+    @made.app.delete(STORE)
+    @made.app.put(STORE)
+    @made.app.patch(STORE)
     async def changed() -> str:
         return "changed"
 
     return made
+
+
+@pytest.fixture
+def app(read_side: FakeReadSide) -> FastAPI:
+    return with_more_routes().over(read_side)
 
 
 CHANGES = [("POST", f"{APPLICATION}/restart"), ("DELETE", STORE), ("PUT", STORE), ("PATCH", STORE)]
@@ -174,7 +180,7 @@ def test_the_reason_for_not_ready_is_shown_only_with_a_read_token(app: FastAPI, 
 
 
 def test_without_tokens_everybody_on_this_machine_may_ask(read_side: FakeReadSide) -> None:
-    app = create_app(read_side, ServerSettings())
+    app = app_of(read_side)
     for method, path in LOOKS:
         assert ask(app, method, path).status_code == 200
     assert "security" not in app.openapi()["paths"]["/metrics"]["get"]

@@ -10,6 +10,8 @@ import pytest
 
 from tests.architecture.sources import OUTSIDE, PACKAGES, ROOT, imports_of, python_files
 
+pytestmark = pytest.mark.xdist_group("arrows")  # each process that runs them parses all files
+
 ENGINE = {"common", "state", "topology", "tasks"}
 
 MAY_IMPORT: dict[str, set[str]] = {

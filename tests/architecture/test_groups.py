@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups import DISTURBED, RAYS_OF_THEIR_OWN, WITH_RAY, group_of, turn_of
+from tests.groups import DISTURBED, RAYS_OF_THEIR_OWN, WITH_BROKER, WITH_RAY, group_of, turn_of
 
 ROOT = Path(__file__).parents[2]
 STARTS_RAY = {"tests/own_ray.py", "tests/live/__main__.py"}
@@ -18,7 +18,13 @@ def test_the_tests_with_ray_stay_together_as_do_those_of_programs_with_a_ray_of_
     assert group_of("tests/cluster/test_stop.py::test_one", ["broker", "ray_cluster"]) == WITH_RAY
     assert group_of("tests/chaos/test_kill.py::test_two", []) == RAYS_OF_THEIR_OWN
     assert group_of("tests/page/test_browser.py::test_three", []) == "page"
-    assert group_of("tests/tasks/test_ttl.py::TestRows::test_one[a::b]", ["broker"]) is None
+    assert group_of("tests/tasks/test_ttl.py::TestRows::test_one[a::b]", ["tmp_path"]) is None
+
+
+def test_tests_that_wait_for_a_broker_share_one_and_leave_the_other_processes_to_those_that_do_not() -> None:
+    assert group_of("tests/cli/test_topic.py::test_one", ["broker"]) == WITH_BROKER
+    assert group_of("tests/kafka/test_conformance.py::test_two", ["rig"]) == WITH_BROKER
+    assert group_of("tests/kafka/test_tls.py::test_three", ["secured"]) == "secured broker"
 
 
 def test_those_that_another_ray_disturbs_come_long_after_those_that_start_one() -> None:
@@ -52,7 +58,10 @@ def test_a_test_has_the_same_name_in_all_processes(request: pytest.FixtureReques
 
 
 def _calls(file: Path, name: str) -> bool:
-    calls = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call))
+    text = file.read_text()
+    if name not in text:
+        return False  # to parse all files takes seconds
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
     return any(ast.unparse(call.func) == name for call in calls)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,19 @@ def test_functions_stay_short() -> None:
     lengths = {
         f"{file}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
         for file in files
-        for node in ast.walk(ast.parse((ROOT / file).read_text()))
+        for node in _statements(ast.parse((ROOT / file).read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert len(lengths) > len(files)
     assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yields all statements: only in them are functions, and most of a file's nodes are parts of expressions."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.expr):
+            yield node
+            yield from _statements(node)
 
 
 def test_every_logger_is_named_after_its_module() -> None:

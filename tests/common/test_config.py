@@ -88,13 +88,17 @@ def test_a_bad_record_ends_the_application_by_default_as_in_kafka_streams(key: s
     ("key", "default"),
     [
         ("bootstrap.servers", "127.0.0.1:9092"),
-        ("state.dir", Path(tempfile.gettempdir()) / "penstock"),
         ("application.server", "127.0.0.1:8080"),
         ("tasks.per.actor", None),
     ],
 )
 def test_the_default_is_penstocks_own(key: str, default: object) -> None:
     assert value_of(key, config()) == default
+
+
+def test_state_is_by_default_in_the_systems_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)  # the tests have another one (tests/in_memory.py)
+    assert value_of("state.dir", config()) == Path(tempfile.gettempdir()) / "penstock"
 
 
 def test_only_the_application_id_is_required() -> None:

