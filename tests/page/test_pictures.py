@@ -66,7 +66,7 @@ LAST_TO_COME = {
     "records": "orders",
     "letters": "0@2",
     "slow": "with_price",
-    "rollout": "stream/1",
+    "rollout": "No other version of the program was deployed.",
 }
 """Text of each view that is there when all is there."""
 LOOKS = [(theme, size) for theme in THEMES for size in SIZES if (theme, size) != ("dark", "telephone")]

@@ -7,7 +7,7 @@ import { clocks } from "./series";
 
 const HEIGHT_PX = 130;
 /** Least pixels between two times of the axis. A time with its seconds takes 55. */
-const ROOM_PX = 64;
+const ROOM_PX = 60;
 const SYNC = "time";
 
 interface Properties {
