@@ -1,4 +1,4 @@
-"""The documents about dead letters: see ``documents.py``."""
+"""The bodies of dead letters, and of their replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents about records of topics: see ``documents.py``."""
+"""The bodies of records of topics."""
 
 from __future__ import annotations
 

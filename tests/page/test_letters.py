@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -102,6 +103,17 @@ def test_one_letter_is_replayed_and_a_refusal_remains_in_the_dialog(
     replay.click()
     expect(view.get_by_text("1 record written again.")).to_be_visible()
     assert lettered.side.letters.requests[-1] == ReplayRequest(("0@1",))
+
+
+def test_a_letter_shows_each_replay_of_it(lettered: PageServer, page: Page) -> None:
+    """Two replays of one letter have the same outcome, and so the same sentence."""
+    view = opened(page, lettered.url, "records", "letters:0@1")
+    for times in (1, 2):
+        view.get_by_role("button", name="Replay …").click()
+        replays = (LetterReplay("orders", 1_767_355_260_000),) * times
+        lettered.side.letters.letters = [replace(letter(1), replays=replays)]
+        page.get_by_role("dialog").get_by_role("button", name="Replay 1 record").click()
+        expect(view.get_by_text("Replayed", exact=True)).to_have_count(times)
 
 
 def test_an_application_without_letters_or_without_their_topic_says_so(

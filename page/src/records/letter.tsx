@@ -28,10 +28,9 @@ export function LetterPart({ session, topic, place, done, onDone }: Properties) 
   const heading = useRef<HTMLHeadingElement>(null);
   const path = pathOf(place);
   const { found, problem, look } = useAnswer<Letter>(session, `dead-letters/${encodeURIComponent(topic)}/${path}`);
-  // A replay changes the letter's list of replays.
   useEffect(() => {
     if (path !== null) look();
-  }, [path, topic, done.value]);
+  }, [path, topic]);
   useEffect(() => heading.current?.focus(), []);
   return (
     <>
@@ -44,7 +43,10 @@ export function LetterPart({ session, topic, place, done, onDone }: Properties) 
           <Replay
             session={session}
             choices={[{ title: `the letter ${place}`, wish: { places: [place] } }]}
-            onDone={onDone}
+            onDone={(sentence) => {
+              onDone(sentence);
+              look(); // the letter has one replay more
+            }}
           />
         )}
       </div>

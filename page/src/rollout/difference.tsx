@@ -12,7 +12,7 @@ import { type Change, summary } from "./changes";
 
 type RolloutBody = components["schemas"]["RolloutViewBody"];
 
-/** What the last roll-out changes, in the words of `penstock plan`. Asked for again with each change of the roll-out. */
+/** The changes of the last roll-out, in the words of `penstock plan`. Asked for again with each change of the roll-out. */
 export function Difference({ session, rollout }: { session: Session; rollout: Rollout }) {
   const found = useSignal<RolloutBody | null>(null);
   const { problem, send } = useRequests();
