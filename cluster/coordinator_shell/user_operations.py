@@ -70,6 +70,8 @@ class UserOperations:
             self._calls = dict(islice({call: name, **self._calls}.items(), _CALLS_KEPT))
             async with self._saving:
                 await until_kept(lambda: kept_operations.save_calls(self._actor_id(), self._calls), self._log)
+            # It may have taken long, and a repeated call has not waited for it.
+            refused = dispatcher.machine.user_requests.refusal_of_restart(name)
         if refused is None:
             self._log.info("an actor is to restart", restarted=name)
             dispatcher.feed(RestartActorRequested(name))

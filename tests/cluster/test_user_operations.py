@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -100,6 +101,33 @@ def test_a_wish_is_saved_when_ray_can_keep_it_again(monkeypatch: pytest.MonkeyPa
     async def play(dispatcher: Any, operations: UserOperations) -> None:
         assert await operations.move(dispatcher, TASK, "stream/2") is None
         assert kept_operations.load_wishes(ACTOR).by_task == {TASK: "stream/2"}
+
+    playing(play)
+
+
+def test_calls_that_wait_until_ray_keeps_them_restart_an_actor_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who is told that the coordinator does not answer tries again."""
+    monkeypatch.setattr(keeping, "_AGAIN_S", 0.0)
+    put, failures = ray_kv.put, iter([RpcError("the head node is away")])  # type: ignore[no-untyped-call]
+
+    def put_at_the_second_time(key: str, value: str | bytes) -> None:
+        for failure in failures:
+            raise failure
+        put(key, value)
+
+    monkeypatch.setattr(ray_kv, "put", put_at_the_second_time)
+
+    async def play(dispatcher: Any, operations: UserOperations) -> None:
+        fed: list[Event] = []
+
+        def feed(event: Event) -> None:
+            fed.append(event)
+            dispatcher.feed(event)
+
+        it: Any = SimpleNamespace(machine=dispatcher.machine, feed=feed)
+        calls = (operations.restart(it, "stream/1", call) for call in ("call 1", "call 2"))
+        assert await asyncio.gather(*calls) == [None, None]
+        assert fed == [RestartActorRequested("stream/1")]
 
     playing(play)
 
