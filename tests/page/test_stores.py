@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -136,4 +136,23 @@ def test_a_store_that_moves_is_asked_again_by_hand(server: PageServer, page: Pag
     server.side.fakes[STORE].put("ada", 3)
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_role("table", name="Rows of the answer")).to_contain_text("ada")
+    expect(page.locator(".problem")).to_have_count(0)
+
+
+def test_a_view_that_the_server_could_not_fill_is_filled_when_it_can(
+    server: PageServer, page: Page, watch: Watch
+) -> None:
+    watch.expected = ["status of 503"]
+    stores = server.side.stores
+
+    async def not_yet() -> NoReturn:
+        raise TaskNotReadyError("the coordinator is silent")
+
+    server.side.stores = not_yet  # type: ignore[method-assign]
+    try:
+        page.goto(f"{server.url}/#/stores")
+        expect(page.locator(".problem")).to_contain_text("the coordinator is silent")
+    finally:
+        server.side.stores = stores  # type: ignore[method-assign]
+    expect(page.get_by_role("table", name="All stores")).to_contain_text(STORE)
     expect(page.locator(".problem")).to_have_count(0)

@@ -1,6 +1,7 @@
 import { type ReadonlySignal, type Signal, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Client } from "./client";
+import { waitBefore } from "./connection";
 
 /** The requests of one component, of which one is open at a time. */
 interface Requests {
@@ -9,6 +10,8 @@ interface Requests {
   readonly problem: Signal<unknown>;
   /** Asks, and gives the answer to `take`. Ends a request that is still open. */
   send: <Answer>(ask: (signal: AbortSignal) => Promise<Answer>, take: (answer: Answer) => void) => Promise<void>;
+  /** As `send`, and after a failure asks again by itself: for what a view needs, whose reader has no button for it. */
+  sendUntilAnswered: Requests["send"];
   /** Ends a request that is still open, and forgets the problem. */
   clear: () => void;
 }
@@ -35,13 +38,34 @@ export function useRequests(): Requests {
     }
   }
 
+  async function sendUntilAnswered<Answer>(
+    ask: (signal: AbortSignal) => Promise<Answer>,
+    take: (answer: Answer) => void,
+  ) {
+    clear();
+    const mine = new AbortController();
+    open.current = mine;
+    for (let tries = 1; !mine.signal.aborted; tries += 1) {
+      try {
+        const answer = await ask(mine.signal);
+        if (mine.signal.aborted) return;
+        problem.value = null;
+        take(answer);
+        return;
+      } catch (error) {
+        if (!mine.signal.aborted) problem.value = error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, waitBefore(tries + 2, Math.random())));
+    }
+  }
+
   function clear() {
     open.current?.abort();
     busy.value = false;
     problem.value = null;
   }
 
-  return { busy, problem, send, clear };
+  return { busy, problem, send, sendUntilAnswered, clear };
 }
 
 interface OfApplication {
@@ -72,18 +96,18 @@ export function useAnswer<Body>({ client, path: base }: OfApplication, path: str
   return { found, busy, problem, look };
 }
 
-/** Asks for a document that depends on the program, and again for another program. `path` is relative to the
- * application; `found` is null before the first answer. */
+/** Asks for a document that depends on the program, and again for another program and after a failure. `path` is
+ * relative to the application; `found` is null before the first answer. */
 export function useProgramDocument<Body>(
   of: OfApplication & { readonly program: ReadonlySignal<string> },
   path: string,
 ) {
   const { client, path: base, program } = of;
   const found = useSignal<Body | null>(null);
-  const { problem, send } = useRequests();
+  const { problem, sendUntilAnswered } = useRequests();
   useSignalEffect(() => {
     if (program.value === "") return;
-    void send(
+    void sendUntilAnswered(
       (signal) => client.get<Body>(`${base.peek()}${path}`, signal),
       (answer) => {
         found.value = answer;
