@@ -219,6 +219,38 @@ def test_a_coordinator_that_is_restarted_after_a_deploy_takes_the_next_one() -> 
     asyncio.run(play())
 
 
+def test_a_version_that_is_proven_while_the_next_one_is_saved_does_not_lose_that_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save = kept_rollout.save_program
+
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        await host.deploy(wanted(program(loud=True)))
+        await host.saved()
+        loop, proven = asyncio.get_running_loop(), Rollout(2, 2, 2, RolloutPhase.DONE)
+
+        async def prove() -> None:
+            host.machine._rollouts.now = proven
+            host.deployments.rolled_out(proven)
+
+        def saving(actor_id: str, generation: int, pickled: bytes) -> None:
+            if host.machine.rollout != proven:
+                asyncio.run_coroutine_threadsafe(prove(), loop).result()
+            save(actor_id, generation, pickled)
+
+        monkeypatch.setattr(kept_rollout, "save_program", saving)
+        assert await host.deploy(wanted(program(commit_interval_ms=7), last=2, call="call 2")) is None
+        await host.saved()
+        assert host.machine.rollout.proven == 2
+        restarted = Host(program())
+        await restarted.deployments.load(restarted=True)
+        assert restarted.deployments.rollout == Rollout(3, 2, 3, RolloutPhase.STARTING, watch_s=60.0)
+
+    asyncio.run(play())
+
+
 def test_a_version_that_no_roll_back_needs_is_kept_no_longer(kept: dict[str, bytes]) -> None:
     async def play() -> None:
         host = Host(program())

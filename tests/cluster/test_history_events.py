@@ -25,11 +25,14 @@ from penstock.cluster.events import (
     RestartActorRequested,
     StopRequested,
     TasksHeld,
+    Timer,
+    TimerFired,
 )
 from penstock.cluster.history.event_list import LONGEST_SENTENCE, MOST_BYTES, MOST_EVENTS, EventList
 from penstock.cluster.history.history import History
 from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.cluster.rollout import Hold
+from penstock.cluster.wishes import NO_WISHES
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId
 from penstock.common.log_line import LogLine
@@ -79,7 +82,7 @@ def test_a_start_is_noted_with_its_states_and_no_task_has_moved() -> None:
     ]
     assert noted.of(EventKind.ACTOR) == ["stream/1 has started", "stream/2 has started"]
     assert noted.of(EventKind.GROUP) == ["the group gives 4 partitions to this Ray cluster: 4 tasks"]
-    assert noted.of(EventKind.SCALE) == ["2 stream actors wanted, 0 before"]
+    assert noted.of(EventKind.SCALE) == ["2 stream actors wanted"]
     assert not noted.of(EventKind.MOVE)
 
 
@@ -117,6 +120,47 @@ def test_a_move_for_balance_and_one_that_a_user_wants_have_their_reasons() -> No
         f"task 0_0 moves from {first} to {second}: a user has asked for it",
     ]
     assert next(event for event in noted.events if event.task_id is not None).task_id == TaskId(0, 0)
+
+
+STATEFUL = TaskPlan((SubtopologyTasks(0, {"lines": 4}, stateful=True, logged=True),))
+
+
+def given_up(noted: Noted) -> list[tuple[str, EventLevel, TaskId | None]]:
+    moves = [event for event in noted.events if event.kind is EventKind.MOVE and "not hold" in event.sentence]
+    return [(event.sentence, event.level, event.task_id) for event in moves]
+
+
+def test_a_move_that_a_user_wants_and_that_an_actor_s_end_prevents_is_given_up_in_words() -> None:
+    noted = Noted(STATEFUL)
+    first, second = noted.on("a", "b")
+    task = min(noted.tasks[first])
+    noted(MoveTaskRequested(task, second))
+    assert given_up(noted) == []
+    noted.lose(second)
+    noted(TimerFired(Timer.WAIT_FOR_ACTORS))
+    sentence = f"a user had asked to move task {task} to {second}, which does not hold any more: stream actors have "
+    assert given_up(noted) == [(f"{sentence}come or gone since", EventLevel.WARNING, task)]
+
+
+def test_a_wish_that_the_group_ends_has_that_reason_and_another_wish_in_its_place_is_not_its_end() -> None:
+    noted = Noted(STATEFUL)
+    first, second, third = noted.on("a", "b", "c")
+    task = min(noted.tasks[first])
+    noted(MoveTaskRequested(task, second), MoveTaskRequested(task, third))
+    assert given_up(noted) == []
+    noted(GroupAssigned(frozenset(at for at in STATEFUL.reads if at.partition != task.partition)))
+    sentence = f"a user had asked to move task {task} to {third}, which does not hold any more: the group has taken it "
+    assert given_up(noted) == [(f"{sentence}away", EventLevel.WARNING, task)]
+
+
+def test_a_wish_that_was_fulfilled_ends_without_a_word() -> None:
+    noted = Noted()
+    first, second = noted.on("a", "b")
+    noted(MoveTaskRequested(min(noted.tasks[first]), second))
+    noted(ClusterResized(3))
+    noted.up("c")
+    assert given_up(noted) == []
+    assert noted.machine.wishes == NO_WISHES
 
 
 def test_a_refused_move_is_not_noted() -> None:
@@ -172,6 +216,16 @@ def test_a_pause_ends_in_a_resume_and_an_outage_with_the_broker() -> None:
     noted.on("a")
     assert noted.new(TasksHeld(Hold.PAUSED), TasksHeld(None)) == ["paused", "resumed"]
     assert noted.new(TasksHeld(Hold.NO_BROKER), TasksHeld(None)) == ["no broker answers", "a broker answers again"]
+
+
+def test_a_pause_while_no_broker_answers_does_not_say_that_one_answers() -> None:
+    noted = Noted()
+    noted.on("a")
+    assert noted.new(TasksHeld(Hold.NO_BROKER), TasksHeld(Hold.PAUSED)) == ["no broker answers", "paused"]
+    assert noted.new(TasksHeld(Hold.NO_BROKER), TasksHeld(None)) == ["resumed", "a broker answers again"]
+    noted.now_ms += 10 * MINUTE_MS
+    assert noted.new(TasksHeld(Hold.NO_BROKER), TasksHeld(Hold.PAUSED)) == ["no broker answers", "paused"]
+    assert noted.new(TasksHeld(None)) == ["resumed", "a broker answers again"]
 
 
 def test_the_error_that_ends_the_application_is_noted() -> None:
@@ -237,6 +291,20 @@ def test_a_restore_that_ends_with_its_task_elsewhere_is_not_noted_as_done() -> N
     assert len(noted.of(EventKind.RESTORE)) == 1
 
 
+def test_a_restore_that_a_restarted_coordinator_has_found_has_no_duration() -> None:
+    noted = Noted(restarted=True)
+    noted(ActorRecovered("stream/1", 5, frozenset({TaskId(0, 0)}), node="a"))
+    noted.history.reported(reported(restoring(0, 10)))
+    running = replace(restoring(0, 500), state=TaskState.RUNNING)
+    noted.history.reported(reported(running, restoring(1, 0)))
+    noted.now_ms += 2_000
+    noted.history.reported(reported(running, replace(restoring(1, 7), state=TaskState.RUNNING)))
+    assert [sentence for sentence in noted.of(EventKind.RESTORE) if "restored" in sentence] == [
+        "task 0_0 has restored 500 records on stream/1",
+        "task 0_1 has restored 7 records in 2.0 s on stream/1",
+    ]
+
+
 # ---- bounds ----
 
 
@@ -262,7 +330,12 @@ def test_lists_are_bounded_by_number_and_by_bytes_and_lines_of_the_log_remove_no
 def test_half_of_a_surrogate_pair_is_written_as_text() -> None:
     events = EventList()
     events.add(line(0, "caf\udce9 cannot be read"))
-    assert events.between(0, 1)[0].sentence == "caf\\udce9 cannot be read"
+    events.add(line(0, "x", actor="caf\udce9" + "x" * 10_000))
+    found = events.between(0, 1)
+    assert found[0].sentence == "caf\\udce9 cannot be read"
+    assert found[1].actor_id is not None
+    assert found[1].actor_id.startswith("caf\\udce9x")
+    assert len(found[1].actor_id) <= LONGEST_SENTENCE + 10
 
 
 def test_a_line_that_comes_again_within_a_minute_is_counted() -> None:
@@ -273,6 +346,14 @@ def test_a_line_that_comes_again_within_a_minute_is_counted() -> None:
     assert [(event.at_ms, event.until_ms, event.times) for event in events.between(0, 10**9)] == [
         (0, MINUTE_MS, 3), (4 * MINUTE_MS, 4 * MINUTE_MS, 1), (4 * MINUTE_MS, 4 * MINUTE_MS, 1),
     ]  # fmt: skip
+
+
+def test_a_late_line_that_comes_again_does_not_end_before_the_others() -> None:
+    events = EventList()
+    for at_ms in (50, 20):
+        events.add(line(at_ms, "again"))
+    (found,) = events.between(0, 100)
+    assert (found.at_ms, found.until_ms, found.times) == (50, 50, 2)
 
 
 def test_lines_that_arrive_late_are_in_order_of_their_time() -> None:
