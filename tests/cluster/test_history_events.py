@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.actors.status import ActorStatus
 from penstock.cluster.application_history import EventKind, EventLevel, HistoryEvent
 from penstock.cluster.events import (
     ActorFailed,
@@ -25,6 +23,7 @@ from penstock.cluster.events import (
     RestartActorRequested,
     StopRequested,
     TasksHeld,
+    TasksPlanned,
     Timer,
     TimerFired,
 )
@@ -32,6 +31,7 @@ from penstock.cluster.history.event_list import LONGEST_SENTENCE, MOST_BYTES, MO
 from penstock.cluster.history.history import History
 from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.cluster.rollout import Hold
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.cluster.wishes import NO_WISHES
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId
@@ -93,6 +93,23 @@ def test_a_restarted_coordinator_says_that_the_history_begins_again_and_what_it_
     assert noted.events[0].sentence == "the coordinator was restarted: the history begins here"
     assert noted.of(EventKind.ACTOR) == ["the restarted coordinator has found stream/1 with 4 tasks"]
     assert not noted.of(EventKind.MOVE)
+
+
+def test_a_restarted_coordinator_notes_moves_from_the_actors_that_it_has_found() -> None:
+    noted = Noted(restarted=True)
+    noted(ActorRecovered("stream/1", 5, frozenset(STATELESS.partitions), node="a"))
+    noted(ClusterResized(2), GroupAssigned(STATELESS.reads))
+    (second,) = noted.up("b")
+    assert noted.of(EventKind.MOVE) == [f"tasks 0_2, 0_3 move from stream/1 to {second}: to balance the load"]
+
+
+def test_a_version_that_fails_is_noted_with_the_reason() -> None:
+    noted = Noted()
+    noted.on("a")
+    noted(Deploy(2, 60.0))
+    noted(ActorFailed(noted.starts()[0], "boom"))
+    assert noted.of(EventKind.ROLLOUT)[-1] == "version 2 of the program: rolled back: boom"
+    assert noted.of(EventKind.ROLLOUT)[-2] == "version 2 of the program: rolling back: boom"
 
 
 def test_tasks_of_a_lost_actor_move_because_it_is_lost() -> None:
@@ -186,9 +203,13 @@ def test_tasks_leave_a_drained_node_and_a_restarted_actor() -> None:
     assert f"move from {second} to stream/4: {second} has ended" in noted.of(EventKind.MOVE)[-1]
 
 
+LARGER = TaskPlan((SubtopologyTasks(0, {"lines": 5}),))
+
+
 @pytest.mark.parametrize(
     ("event", "kind", "sentence", "level"),
     [
+        (TasksPlanned(LARGER), EventKind.GROUP, "the source topics have changed: there are 5 tasks", EventLevel.INFO),
         (GroupAssigned(None), EventKind.GROUP, "the session in the group is lost", EventLevel.WARNING),
         (GroupRebalances(), EventKind.GROUP, "the group rebalances", EventLevel.INFO),
         (ActorsWanted(1), EventKind.SCALE, "1 stream actor wanted, 2 before", EventLevel.INFO),
@@ -258,53 +279,6 @@ def test_many_tasks_that_go_the_same_way_are_one_event() -> None:
     assert sentence.endswith("0_107, and 92 others move from stream/1 to stream/2: to balance the load")
 
 
-# ---- restores ----
-
-
-def reported(*tasks: TaskStatus) -> ActorStatus:
-    return ActorStatus("stream/1", "a", 1, 1, tasks)
-
-
-def restoring(partition: int, restored: int) -> TaskStatus:
-    return TaskStatus(TaskId(0, partition), TaskState.RESTORING, restore_total=restored, restore_remaining=9)
-
-
-def test_restores_are_noted_with_their_records_and_duration() -> None:
-    noted = Noted()
-    noted.history.reported(reported(restoring(0, 10), restoring(1, 0)))
-    noted.now_ms += 2_000
-    running = replace(restoring(0, 500), state=TaskState.RUNNING)
-    noted.history.reported(reported(running, restoring(1, 70)))
-    noted.now_ms += 60_000
-    noted.history.reported(reported(running, replace(restoring(1, 12_000), state=TaskState.RUNNING)))
-    assert noted.of(EventKind.RESTORE) == [
-        "tasks 0_0, 0_1 restore their stores on stream/1",
-        "task 0_0 has restored 500 records in 2.0 s on stream/1",
-        "task 0_1 has restored 12,000 records in 62 s on stream/1",
-    ]
-
-
-def test_a_restore_that_ends_with_its_task_elsewhere_is_not_noted_as_done() -> None:
-    noted = Noted()
-    noted.history.reported(reported(restoring(0, 10)))
-    noted.history.reported(reported())
-    assert len(noted.of(EventKind.RESTORE)) == 1
-
-
-def test_a_restore_that_a_restarted_coordinator_has_found_has_no_duration() -> None:
-    noted = Noted(restarted=True)
-    noted(ActorRecovered("stream/1", 5, frozenset({TaskId(0, 0)}), node="a"))
-    noted.history.reported(reported(restoring(0, 10)))
-    running = replace(restoring(0, 500), state=TaskState.RUNNING)
-    noted.history.reported(reported(running, restoring(1, 0)))
-    noted.now_ms += 2_000
-    noted.history.reported(reported(running, replace(restoring(1, 7), state=TaskState.RUNNING)))
-    assert [sentence for sentence in noted.of(EventKind.RESTORE) if "restored" in sentence] == [
-        "task 0_0 has restored 500 records on stream/1",
-        "task 0_1 has restored 7 records in 2.0 s on stream/1",
-    ]
-
-
 # ---- bounds ----
 
 
@@ -361,7 +335,7 @@ def test_lines_that_arrive_late_are_in_order_of_their_time() -> None:
     for at_ms in (50, 20, 30):
         events.add(line(at_ms, str(at_ms)))
     events.add(HistoryEvent(25, EventKind.STATE, EventLevel.INFO, "a state"))
-    assert [event.at_ms for event in events.between(21, 49)] == [25, 30]
+    assert [event.at_ms for event in events.between(25, 30)] == [25, 30]
 
 
 # ---- lines of the log ----
@@ -382,6 +356,7 @@ def test_each_line_of_an_actor_is_noted_once_in_order_although_it_comes_with_som
         noted.history.reported(status)
     lines = [event for event in noted.events if event.kind is EventKind.LOG]
     assert [event.message for event in lines] == ["line 0", "line 1", "line 2", "line 3"]
+    assert [event.times for event in lines] == [1, 1, 1, 1]
     assert [event.level for event in lines[:2]] == [EventLevel.ERROR, EventLevel.WARNING]
     assert [event.task_id for event in lines[:2]] == [None, TaskId(0, 1)]
     assert lines[1].sentence == "line 1: x"
@@ -393,3 +368,15 @@ def test_another_process_of_the_same_name_begins_to_count_again() -> None:
     noted.now_ms += 10 * MINUTE_MS
     noted.history.reported(with_lines(0, 0, pid=2))
     assert [event.times for event in noted.events if event.kind is EventKind.LOG] == [2, 1]
+
+
+def test_numbers_of_lines_are_forgotten_with_their_actor_and_each_sample_is_kept() -> None:
+    noted = Noted()
+    noted.history.reported(with_lines(0, 3))
+    for actors, numbers in (((ActorStatus("stream/1", "a", 1, 1, ()),), {("stream/1", 1): 3}), ((), {})):
+        assert noted.history.is_due
+        noted.history.sample(ApplicationStatus("app", ApplicationState.RUNNING, 1, actors, {}), [])
+        assert not noted.history.is_due
+        assert noted.history._last_lines == numbers
+        noted.now_ms += 5_000
+    assert len(noted.history.between(0, noted.now_ms).samples) == 2
