@@ -46,7 +46,8 @@ class KeptLines:
             with self._lock:
                 line = LogLine(
                     self._number, self._clock_ms(), level, str(event.get("event"))[:_LONGEST_TEXT], text,
-                    None if actor is None else str(actor), None if task is None else str(task),
+                    None if actor is None else str(actor)[:_LONGEST_TEXT],
+                    None if task is None else str(task)[:_LONGEST_TEXT],
                 )  # fmt: skip
                 self._number += 1
                 self._kept.append(_Kept(line))
@@ -66,9 +67,12 @@ class KeptLines:
 
 def line_text(event: EventDict) -> str:
     """Returns a line as one text: the event, its error, and its other fields in parentheses."""
-    error = event.get("error") or _exception(event.get("exc_info"))
+    error = event.get("error")
+    if error is None:
+        error = _exception(event.get("exc_info"))
+    named = "" if error is None else _shown(error)  # of a program's own line it may be anything, such as an array
     others = ", ".join(f"{name}={_shown(value)}" for name, value in event.items() if name not in _NOT_SHOWN)
-    text = f"{event.get('event')}{f': {_shown(error)}' if error else ''}{f' ({others})' if others else ''}"
+    text = f"{event.get('event')}{f': {named}' if named else ''}{f' ({others})' if others else ''}"
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
 

@@ -12,6 +12,7 @@ from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.elasticity import Elasticity
 from penstock.cluster.scaling.unfit_nodes import UnfitNodes
 from penstock.cluster.status import ApplicationState
+from penstock.cluster.wishes import Wishes
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -117,6 +118,11 @@ class CoordinatorView:
     def moving(self) -> dict[TaskId, str]:
         """Task to the actor that it is to move to once its stores have caught up there."""
         return dict(self._placer.moving)
+
+    @property
+    def wishes(self) -> Wishes:
+        """The placements that users want."""
+        return self._placer.wishes
 
     def is_wished(self, task: TaskId, name: str) -> bool:
         """True if a user has asked for the task on this actor, and the wish still holds."""

@@ -124,10 +124,11 @@ class Deployments:
             if refused is not None:
                 self._log.warning("deploy refused", reason=refused)
                 return refused
-            generation, proven = wanted.last + 1, machine.rollout.proven
-            await self._keep_programs(generation, wanted.program, proven)
-            begun = Rollout(generation, proven, generation, RolloutPhase.STARTING, watch_s=wanted.watch_s)
-            async with self._saving:
+            generation = wanted.last + 1
+            async with self._saving:  # a version on trial may be proven meanwhile: the one before it is still needed
+                proven = machine.rollout.proven
+                await self._keep_programs(generation, wanted.program, proven)
+                begun = Rollout(generation, proven, generation, RolloutPhase.STARTING, watch_s=wanted.watch_s)
                 # A version that a user knows to be accepted must be there after a restart, too.
                 await asyncio.to_thread(kept_rollout.save, self._actor_id(), begun, wanted.call)
                 self._call = wanted.call

@@ -48,11 +48,15 @@ class _Ring:
     def add(self, event: HistoryEvent) -> None:
         message = event.message and clipped(event.message)
         until_ms = max(event.at_ms, event.until_ms)
-        event = replace(event, sentence=clipped(event.sentence), message=message, until_ms=until_ms)
+        actor_id = event.actor_id and clipped(event.actor_id)  # a line of the program may name anything so
+        event = replace(
+            event, sentence=clipped(event.sentence), message=message, actor_id=actor_id, until_ms=until_ms
+        )  # fmt: skip
         for back in range(1, min(len(self._kept), _LOOK_BACK) + 1):
             before = self._kept[-back]
             if _is_repeated(before, event):
-                self._kept[-back] = replace(before, until_ms=event.until_ms, times=before.times + 1)
+                until_ms = max(before.until_ms, event.until_ms)  # lines of other threads and machines come in disorder
+                self._kept[-back] = replace(before, until_ms=until_ms, times=before.times + 1)
                 return
         self._kept.append(event)
         self._bytes += _size(event)

@@ -35,6 +35,8 @@ class History:
 
     def decided(self, event: events.Event, instructions: Iterable[events.Instruction]) -> None:
         """Take an event of the state machine, and its instructions."""
+        if isinstance(event, events.ActorRecovered):
+            self._restores.found(event.actor_id)
         self._machine_events.decided(event, instructions)
 
     def reported(self, status: ActorStatus) -> None:

@@ -9,6 +9,7 @@ from penstock.cluster import events
 from penstock.cluster.application_history import EventKind, EventLevel
 from penstock.cluster.rollout import Hold, Rollout
 from penstock.cluster.status import ApplicationState
+from penstock.cluster.wishes import Wishes
 from penstock.common.ids import TaskId
 from penstock.common.shown import counted
 
@@ -47,6 +48,10 @@ class Machine(Protocol):
     def tasks(self) -> frozenset[TaskId]:
         """Tasks that the group gives to this cluster."""
 
+    @property
+    def wishes(self) -> Wishes:
+        """The placements that users want."""
+
     def why_leaves(self, name: str) -> str | None:
         """Returns the reason for which the tasks of an actor are to go elsewhere; None if they are not."""
 
@@ -66,6 +71,8 @@ class MachineEvents:
         self._state = ApplicationState.CREATED
         self._wanted = machine.wanted
         self._held: Hold | None = None
+        self._no_broker = False
+        self._wishes = machine.wishes
         self._draining: frozenset[str] = frozenset()
         self._handlers: dict[type, Callable[[Any], None]] = {
             events.GroupAssigned: self._group_assigned,
@@ -90,9 +97,11 @@ class MachineEvents:
             handler(event)
         if isinstance(event, _MAY_CHANGE_WANTED):
             self._add_wanted()
-        assigned = False
+        assigned, given_up = False, dict[TaskId, str]()
         for instruction in instructions:
             match instruction:
+                case events.SetWishes(wishes):
+                    given_up = self._given_up(wishes)
                 case events.SetState(state, error):
                     self._enter(state, error)
                 case events.SetRollout(rollout):
@@ -101,6 +110,7 @@ class MachineEvents:
                     assigned = True
         if assigned:
             self._add_moves()
+        self._add_given_up(given_up)
 
     # ---- events ----
 
@@ -116,12 +126,13 @@ class MachineEvents:
         self._add(EventKind.GROUP, "the group rebalances: all tasks commit, and wait for its assignment")
 
     def _add_wanted(self) -> None:
-        """Add a change of the number of actors that there should be. While there are no tasks, it is 0, which is left
-        out."""
+        """Add a change of the number of actors that there should be. While there are no tasks, or a restarted
+        coordinator does not know them, it is 0, which is left out."""
         wanted, before = self._machine.wanted, self._wanted
         if wanted not in (0, before):
             self._wanted = wanted
-            self._add(EventKind.SCALE, f"{counted(wanted, 'stream actor')} wanted, {before} before")
+            than = f", {before} before" if before else ""
+            self._add(EventKind.SCALE, f"{counted(wanted, 'stream actor')} wanted{than}")
 
     def _nodes_draining(self, event: events.NodesDraining) -> None:
         nodes = frozenset(event.seconds_left)
@@ -167,13 +178,14 @@ class MachineEvents:
 
     def _tasks_held(self, event: events.TasksHeld) -> None:
         before, self._held = self._held, event.by
-        for hold, kind, begins, ends in (
-            (Hold.PAUSED, EventKind.PAUSE, "paused", "resumed"),
-            (Hold.NO_BROKER, EventKind.STATE, "no broker answers", "a broker answers again"),
-        ):
-            if hold in (before, event.by):
-                begun = event.by is hold
-                self._add(kind, begins if begun else ends, _WARNING if begun and hold is Hold.NO_BROKER else _INFO)
+        if Hold.PAUSED in (before, event.by):
+            self._add(EventKind.PAUSE, "paused" if event.by is Hold.PAUSED else "resumed")
+        # Of a paused application it is not known if a broker answers.
+        no_broker = self._no_broker if event.by is Hold.PAUSED else event.by is Hold.NO_BROKER
+        if no_broker is not self._no_broker:
+            self._no_broker = no_broker
+            now = "no broker answers" if no_broker else "a broker answers again"
+            self._add(EventKind.STATE, now, _WARNING if no_broker else _INFO)
 
     def _move_requested(self, event: events.MoveTaskRequested) -> None:
         if self._machine.is_wished(event.task, event.to):
@@ -215,6 +227,27 @@ class MachineEvents:
             self._add(
                 EventKind.MOVE, f"{named(tasks)} {verb} from {before} to {now}: {why}", actor=now, task=only
             )  # fmt: skip
+
+    def _given_up(self, wishes: Wishes) -> dict[TaskId, str]:
+        """Returns the wishes that hold no more and that no other one replaces, of tasks that have not moved yet."""
+        before, self._wishes = self._wishes, wishes
+        return {
+            task: to
+            for task, to in before.by_task.items()
+            if task not in wishes.by_task and self._where.get(task) != to
+        }
+
+    def _add_given_up(self, wishes: Mapping[TaskId, str]) -> None:
+        found: dict[tuple[str, str], list[TaskId]] = {}
+        for task, to in wishes.items():
+            if self._machine.placement.get(task) != to:
+                taken = task not in self._machine.tasks
+                why = "the group has taken it away" if taken else "stream actors have come or gone since"
+                found.setdefault((to, why), []).append(task)
+        for (to, why), tasks in found.items():
+            only = tasks[0] if len(tasks) == 1 else None
+            sentence = f"a user had asked to move {named(tasks)} to {to}, which does not hold any more: {why}"
+            self._add(EventKind.MOVE, sentence, _WARNING, to, only)
 
     def _why(self, task: TaskId, before: str, now: str) -> str:
         if (gone := self._gone.get(before)) is not None:

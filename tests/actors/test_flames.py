@@ -68,12 +68,12 @@ def test_a_second_request_is_refused_and_the_next_one_is_not() -> None:
         assert leave.wait(30)
 
     taking, taken = Flames(py_spy=lambda: None, sleep=sleep), []
-    thread = threading.Thread(target=lambda: taken.append(taking.take(0.01)))
+    thread = threading.Thread(target=lambda: taken.append(taking.take(10.0)))
     thread.start()
     assert entered.wait(30)
     refused = taking.take(5.0)
     assert isinstance(refused, FlameRefused)
-    assert refused.again_s <= 0.01
+    assert 0 < refused.again_s <= 10
     leave.set()
     thread.join(30)
     assert isinstance(taken[0], Flame)
@@ -136,6 +136,25 @@ def test_py_spys_folded_lines_become_stacks(tmp_path: Path) -> None:
     assert (taken.samples, taken.sampler, taken.note) == (15, "py-spy", None)
 
 
+@pytest.mark.parametrize(("seconds", "whole"), [(0.3, 1), (9.6, 10)])
+def test_py_spy_is_asked_for_whole_seconds(seconds: float, whole: int, tmp_path: Path) -> None:
+    taken = by_py_spy(program(tmp_path, 'echo "main;asked for $9 ${10} ${11} ${12} 1"'), seconds)
+    (((_, asked), _),) = taken.stacks
+    assert f"--duration {whole}" in asked
+    assert 0 < taken.seconds < 60
+
+
+def test_py_spy_is_looked_for_beside_the_interpreter_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "venv").mkdir()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_py_spy() is None
+    on_path = program(tmp_path, "exit 0")
+    assert find_py_spy() == on_path
+    assert find_py_spy() != (beside := program(tmp_path / "venv", "exit 0"))
+    assert find_py_spy() == beside
+
+
 def test_py_spy_sees_threads_by_name_asleep_or_not() -> None:
     installed = find_py_spy()
     if installed is None:
@@ -171,8 +190,10 @@ def test_a_process_that_gives_the_interpreter_late_is_not_looked_at_for_longer(m
         now_s[0] += 0.1
 
     monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
-    Flames(looks=dict, py_spy=lambda: None, sleep=sleep).take(1.05)
+    taken = Flames(looks=dict, py_spy=lambda: None, sleep=sleep).take(1.05)
     assert len(looked) == 11
+    assert isinstance(taken, Flame)
+    assert round(taken.seconds, 3) == 1.1
 
 
 @pytest.mark.parametrize("script", ["echo 'Permission Denied: maybe as root' >&2; exit 1", "exit 3"])

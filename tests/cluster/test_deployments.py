@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.process import ray_kv
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell import deployments
 from penstock.cluster.coordinator_shell.deployments import Deployments
 from penstock.cluster.events import Event, SetRollout
 from penstock.cluster.program_view import ProgramView
@@ -219,6 +221,38 @@ def test_a_coordinator_that_is_restarted_after_a_deploy_takes_the_next_one() -> 
     asyncio.run(play())
 
 
+def test_a_version_that_is_proven_while_the_next_one_is_saved_does_not_lose_that_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save = kept_rollout.save_program
+
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        await host.deploy(wanted(program(loud=True)))
+        await host.saved()
+        loop, proven = asyncio.get_running_loop(), Rollout(2, 2, 2, RolloutPhase.DONE)
+
+        async def prove() -> None:
+            host.machine._rollouts.now = proven
+            host.deployments.rolled_out(proven)
+
+        def saving(actor_id: str, generation: int, pickled: bytes) -> None:
+            if host.machine.rollout != proven:
+                asyncio.run_coroutine_threadsafe(prove(), loop).result()
+            save(actor_id, generation, pickled)
+
+        monkeypatch.setattr(kept_rollout, "save_program", saving)
+        assert await host.deploy(wanted(program(commit_interval_ms=7), last=2, call="call 2")) is None
+        await host.saved()
+        assert host.machine.rollout.proven == 2
+        restarted = Host(program())
+        await restarted.deployments.load(restarted=True)
+        assert restarted.deployments.rollout == Rollout(3, 2, 3, RolloutPhase.STARTING, watch_s=60.0)
+
+    asyncio.run(play())
+
+
 def test_a_version_that_no_roll_back_needs_is_kept_no_longer(kept: dict[str, bytes]) -> None:
     async def play() -> None:
         host = Host(program())
@@ -272,6 +306,35 @@ def test_a_version_for_another_penstock_or_compared_with_an_earlier_one_is_refus
         assert why in message
         assert host.machine.rollout == Rollout()
         assert kept == {}
+
+    asyncio.run(play())
+
+
+def test_a_program_that_is_too_large_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        host, new = Host(program()), wanted(program(loud=True))
+        await host.deployments.load(restarted=False)
+        monkeypatch.setattr(deployments, "_MOST_PROGRAM_BYTES", len(new.program) - 1)
+        assert (
+            await host.deploy(new) == f"the program has {len(new.program):,} bytes, more than {len(new.program) - 1:,}"
+        )
+        monkeypatch.setattr(deployments, "_MOST_PROGRAM_BYTES", len(new.program))
+        assert await host.deploy(new) is None
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("phase", RolloutPhase)
+def test_a_version_that_is_rolled_back_is_an_error_in_the_log(phase: RolloutPhase) -> None:
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        with capture_logs() as logged:
+            host.deployments.rolled_out(Rollout(1, 1, 2, phase, "boom"))
+        (line,) = logged
+        failed = phase in (RolloutPhase.ROLLING_BACK, RolloutPhase.ROLLED_BACK)
+        assert (line["log_level"], line.get("reason")) == (("error", "boom") if failed else ("info", None))
+        await host.saved()
 
     asyncio.run(play())
 

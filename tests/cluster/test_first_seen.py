@@ -34,6 +34,16 @@ def test_a_finding_that_is_gone_for_a_moment_holds_on() -> None:
     assert seen.look(found("a"), 2000 + GONE_MS) == {"a": 1000}
 
 
+def test_a_finding_that_is_gone_while_another_one_holds_is_remembered_and_one_that_is_gone_for_long_is_not() -> None:
+    seen = FirstSeen(0, restarted=False)
+    seen.look(found("a", "b"), 1000)
+    seen.look(found("b"), 2000)
+    assert seen.look(found("a", "b"), 3000) == {"a": 1000, "b": 1000}
+    seen.look(found("b"), 4000)
+    late = 4000 + GONE_MS + 1
+    assert seen.look(found("a", "b"), late) == {"a": late, "b": 1000}, "without a look in between"
+
+
 def test_time_without_a_look_does_not_end_a_finding() -> None:
     seen = FirstSeen(0, restarted=False)
     seen.look(found("a"), 1000)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.actors.status import ActorStatus
 from penstock.cluster.application_history import EventKind, EventLevel, HistoryEvent
 from penstock.cluster.events import (
     ActorFailed,
@@ -25,11 +23,16 @@ from penstock.cluster.events import (
     RestartActorRequested,
     StopRequested,
     TasksHeld,
+    TasksPlanned,
+    Timer,
+    TimerFired,
 )
 from penstock.cluster.history.event_list import LONGEST_SENTENCE, MOST_BYTES, MOST_EVENTS, EventList
 from penstock.cluster.history.history import History
 from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.cluster.rollout import Hold
+from penstock.cluster.status import ApplicationState, ApplicationStatus
+from penstock.cluster.wishes import NO_WISHES
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId
 from penstock.common.log_line import LogLine
@@ -79,7 +82,7 @@ def test_a_start_is_noted_with_its_states_and_no_task_has_moved() -> None:
     ]
     assert noted.of(EventKind.ACTOR) == ["stream/1 has started", "stream/2 has started"]
     assert noted.of(EventKind.GROUP) == ["the group gives 4 partitions to this Ray cluster: 4 tasks"]
-    assert noted.of(EventKind.SCALE) == ["2 stream actors wanted, 0 before"]
+    assert noted.of(EventKind.SCALE) == ["2 stream actors wanted"]
     assert not noted.of(EventKind.MOVE)
 
 
@@ -90,6 +93,23 @@ def test_a_restarted_coordinator_says_that_the_history_begins_again_and_what_it_
     assert noted.events[0].sentence == "the coordinator was restarted: the history begins here"
     assert noted.of(EventKind.ACTOR) == ["the restarted coordinator has found stream/1 with 4 tasks"]
     assert not noted.of(EventKind.MOVE)
+
+
+def test_a_restarted_coordinator_notes_moves_from_the_actors_that_it_has_found() -> None:
+    noted = Noted(restarted=True)
+    noted(ActorRecovered("stream/1", 5, frozenset(STATELESS.partitions), node="a"))
+    noted(ClusterResized(2), GroupAssigned(STATELESS.reads))
+    (second,) = noted.up("b")
+    assert noted.of(EventKind.MOVE) == [f"tasks 0_2, 0_3 move from stream/1 to {second}: to balance the load"]
+
+
+def test_a_version_that_fails_is_noted_with_the_reason() -> None:
+    noted = Noted()
+    noted.on("a")
+    noted(Deploy(2, 60.0))
+    noted(ActorFailed(noted.starts()[0], "boom"))
+    assert noted.of(EventKind.ROLLOUT)[-1] == "version 2 of the program: rolled back: boom"
+    assert noted.of(EventKind.ROLLOUT)[-2] == "version 2 of the program: rolling back: boom"
 
 
 def test_tasks_of_a_lost_actor_move_because_it_is_lost() -> None:
@@ -119,6 +139,47 @@ def test_a_move_for_balance_and_one_that_a_user_wants_have_their_reasons() -> No
     assert next(event for event in noted.events if event.task_id is not None).task_id == TaskId(0, 0)
 
 
+STATEFUL = TaskPlan((SubtopologyTasks(0, {"lines": 4}, stateful=True, logged=True),))
+
+
+def given_up(noted: Noted) -> list[tuple[str, EventLevel, TaskId | None]]:
+    moves = [event for event in noted.events if event.kind is EventKind.MOVE and "not hold" in event.sentence]
+    return [(event.sentence, event.level, event.task_id) for event in moves]
+
+
+def test_a_move_that_a_user_wants_and_that_an_actor_s_end_prevents_is_given_up_in_words() -> None:
+    noted = Noted(STATEFUL)
+    first, second = noted.on("a", "b")
+    task = min(noted.tasks[first])
+    noted(MoveTaskRequested(task, second))
+    assert given_up(noted) == []
+    noted.lose(second)
+    noted(TimerFired(Timer.WAIT_FOR_ACTORS))
+    sentence = f"a user had asked to move task {task} to {second}, which does not hold any more: stream actors have "
+    assert given_up(noted) == [(f"{sentence}come or gone since", EventLevel.WARNING, task)]
+
+
+def test_a_wish_that_the_group_ends_has_that_reason_and_another_wish_in_its_place_is_not_its_end() -> None:
+    noted = Noted(STATEFUL)
+    first, second, third = noted.on("a", "b", "c")
+    task = min(noted.tasks[first])
+    noted(MoveTaskRequested(task, second), MoveTaskRequested(task, third))
+    assert given_up(noted) == []
+    noted(GroupAssigned(frozenset(at for at in STATEFUL.reads if at.partition != task.partition)))
+    sentence = f"a user had asked to move task {task} to {third}, which does not hold any more: the group has taken it "
+    assert given_up(noted) == [(f"{sentence}away", EventLevel.WARNING, task)]
+
+
+def test_a_wish_that_was_fulfilled_ends_without_a_word() -> None:
+    noted = Noted()
+    first, second = noted.on("a", "b")
+    noted(MoveTaskRequested(min(noted.tasks[first]), second))
+    noted(ClusterResized(3))
+    noted.up("c")
+    assert given_up(noted) == []
+    assert noted.machine.wishes == NO_WISHES
+
+
 def test_a_refused_move_is_not_noted() -> None:
     noted = Noted()
     (first,) = noted.on("a")
@@ -142,9 +203,13 @@ def test_tasks_leave_a_drained_node_and_a_restarted_actor() -> None:
     assert f"move from {second} to stream/4: {second} has ended" in noted.of(EventKind.MOVE)[-1]
 
 
+LARGER = TaskPlan((SubtopologyTasks(0, {"lines": 5}),))
+
+
 @pytest.mark.parametrize(
     ("event", "kind", "sentence", "level"),
     [
+        (TasksPlanned(LARGER), EventKind.GROUP, "the source topics have changed: there are 5 tasks", EventLevel.INFO),
         (GroupAssigned(None), EventKind.GROUP, "the session in the group is lost", EventLevel.WARNING),
         (GroupRebalances(), EventKind.GROUP, "the group rebalances", EventLevel.INFO),
         (ActorsWanted(1), EventKind.SCALE, "1 stream actor wanted, 2 before", EventLevel.INFO),
@@ -172,6 +237,16 @@ def test_a_pause_ends_in_a_resume_and_an_outage_with_the_broker() -> None:
     noted.on("a")
     assert noted.new(TasksHeld(Hold.PAUSED), TasksHeld(None)) == ["paused", "resumed"]
     assert noted.new(TasksHeld(Hold.NO_BROKER), TasksHeld(None)) == ["no broker answers", "a broker answers again"]
+
+
+def test_a_pause_while_no_broker_answers_does_not_say_that_one_answers() -> None:
+    noted = Noted()
+    noted.on("a")
+    assert noted.new(TasksHeld(Hold.NO_BROKER), TasksHeld(Hold.PAUSED)) == ["no broker answers", "paused"]
+    assert noted.new(TasksHeld(Hold.NO_BROKER), TasksHeld(None)) == ["resumed", "a broker answers again"]
+    noted.now_ms += 10 * MINUTE_MS
+    assert noted.new(TasksHeld(Hold.NO_BROKER), TasksHeld(Hold.PAUSED)) == ["no broker answers", "paused"]
+    assert noted.new(TasksHeld(None)) == ["resumed", "a broker answers again"]
 
 
 def test_the_error_that_ends_the_application_is_noted() -> None:
@@ -204,39 +279,6 @@ def test_many_tasks_that_go_the_same_way_are_one_event() -> None:
     assert sentence.endswith("0_107, and 92 others move from stream/1 to stream/2: to balance the load")
 
 
-# ---- restores ----
-
-
-def reported(*tasks: TaskStatus) -> ActorStatus:
-    return ActorStatus("stream/1", "a", 1, 1, tasks)
-
-
-def restoring(partition: int, restored: int) -> TaskStatus:
-    return TaskStatus(TaskId(0, partition), TaskState.RESTORING, restore_total=restored, restore_remaining=9)
-
-
-def test_restores_are_noted_with_their_records_and_duration() -> None:
-    noted = Noted()
-    noted.history.reported(reported(restoring(0, 10), restoring(1, 0)))
-    noted.now_ms += 2_000
-    running = replace(restoring(0, 500), state=TaskState.RUNNING)
-    noted.history.reported(reported(running, restoring(1, 70)))
-    noted.now_ms += 60_000
-    noted.history.reported(reported(running, replace(restoring(1, 12_000), state=TaskState.RUNNING)))
-    assert noted.of(EventKind.RESTORE) == [
-        "tasks 0_0, 0_1 restore their stores on stream/1",
-        "task 0_0 has restored 500 records in 2.0 s on stream/1",
-        "task 0_1 has restored 12,000 records in 62 s on stream/1",
-    ]
-
-
-def test_a_restore_that_ends_with_its_task_elsewhere_is_not_noted_as_done() -> None:
-    noted = Noted()
-    noted.history.reported(reported(restoring(0, 10)))
-    noted.history.reported(reported())
-    assert len(noted.of(EventKind.RESTORE)) == 1
-
-
 # ---- bounds ----
 
 
@@ -262,7 +304,12 @@ def test_lists_are_bounded_by_number_and_by_bytes_and_lines_of_the_log_remove_no
 def test_half_of_a_surrogate_pair_is_written_as_text() -> None:
     events = EventList()
     events.add(line(0, "caf\udce9 cannot be read"))
-    assert events.between(0, 1)[0].sentence == "caf\\udce9 cannot be read"
+    events.add(line(0, "x", actor="caf\udce9" + "x" * 10_000))
+    found = events.between(0, 1)
+    assert found[0].sentence == "caf\\udce9 cannot be read"
+    assert found[1].actor_id is not None
+    assert found[1].actor_id.startswith("caf\\udce9x")
+    assert len(found[1].actor_id) <= LONGEST_SENTENCE + 10
 
 
 def test_a_line_that_comes_again_within_a_minute_is_counted() -> None:
@@ -275,12 +322,20 @@ def test_a_line_that_comes_again_within_a_minute_is_counted() -> None:
     ]  # fmt: skip
 
 
+def test_a_late_line_that_comes_again_does_not_end_before_the_others() -> None:
+    events = EventList()
+    for at_ms in (50, 20):
+        events.add(line(at_ms, "again"))
+    (found,) = events.between(0, 100)
+    assert (found.at_ms, found.until_ms, found.times) == (50, 50, 2)
+
+
 def test_lines_that_arrive_late_are_in_order_of_their_time() -> None:
     events = EventList()
     for at_ms in (50, 20, 30):
         events.add(line(at_ms, str(at_ms)))
     events.add(HistoryEvent(25, EventKind.STATE, EventLevel.INFO, "a state"))
-    assert [event.at_ms for event in events.between(21, 49)] == [25, 30]
+    assert [event.at_ms for event in events.between(25, 30)] == [25, 30]
 
 
 # ---- lines of the log ----
@@ -301,6 +356,7 @@ def test_each_line_of_an_actor_is_noted_once_in_order_although_it_comes_with_som
         noted.history.reported(status)
     lines = [event for event in noted.events if event.kind is EventKind.LOG]
     assert [event.message for event in lines] == ["line 0", "line 1", "line 2", "line 3"]
+    assert [event.times for event in lines] == [1, 1, 1, 1]
     assert [event.level for event in lines[:2]] == [EventLevel.ERROR, EventLevel.WARNING]
     assert [event.task_id for event in lines[:2]] == [None, TaskId(0, 1)]
     assert lines[1].sentence == "line 1: x"
@@ -312,3 +368,15 @@ def test_another_process_of_the_same_name_begins_to_count_again() -> None:
     noted.now_ms += 10 * MINUTE_MS
     noted.history.reported(with_lines(0, 0, pid=2))
     assert [event.times for event in noted.events if event.kind is EventKind.LOG] == [2, 1]
+
+
+def test_numbers_of_lines_are_forgotten_with_their_actor_and_each_sample_is_kept() -> None:
+    noted = Noted()
+    noted.history.reported(with_lines(0, 3))
+    for actors, numbers in (((ActorStatus("stream/1", "a", 1, 1, ()),), {("stream/1", 1): 3}), ((), {})):
+        assert noted.history.is_due
+        noted.history.sample(ApplicationStatus("app", ApplicationState.RUNNING, 1, actors, {}), [])
+        assert not noted.history.is_due
+        assert noted.history._last_lines == numbers
+        noted.now_ms += 5_000
+    assert len(noted.history.between(0, noted.now_ms).samples) == 2

@@ -6,6 +6,7 @@ import gc
 import math
 import pickle
 import sys
+from array import array
 from dataclasses import replace
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
@@ -98,13 +99,32 @@ def test_figures_of_a_silent_actor_and_of_a_task_that_no_actor_has_are_gaps() ->
     assert all(math.isnan(value) for value in totals(found)[:4])
 
 
+def test_what_is_not_known_of_one_task_does_not_hide_the_others() -> None:
+    first, second = actor("stream/1", 10.0, task(ONE, 500)), actor("stream/2", 10.0, task(TWO, 0))
+    later = actor("stream/1", 15.0, task(ONE, 600, behind_s=3.0)), actor("stream/2", 15.0, task(TWO, 9, behind_s=8.0))
+    found = taken(status(first), status(*later))
+    assert math.isnan(found.records_per_s[1]), "it was never seen"
+    assert totals(found)[:3] == (20.0, 0.0, 8.0)
+    silent = taken(status(first, second), status(*later, silent=frozenset({"stream/2"})))
+    assert math.isnan(totals(silent).lag), "the lag of all is not known"
+
+
+def test_a_share_is_not_more_than_all_of_the_time() -> None:
+    found = taken(
+        status(actor("stream/1", 10.0, task(ONE, 1, 1.0))), status(actor("stream/1", 11.0, task(ONE, 2, 9.0)))
+    )
+    assert found.busy[0] == BUSY_STEPS
+    busy = {(NODE, "busy-ratio", "enrich"): 9.0}
+    assert list(taken(status(actor("stream/1", 1.0, task(ONE, 1, measured=busy)))).flow.busy) == [BUSY_STEPS]
+
+
 def test_dead_letters_and_restoring_tasks_are_counted() -> None:
     def letters(count: int) -> TaskStatus:
         return task(ONE, 1, measured={(TASK, "dead-letters-total"): count})
 
-    restoring = TaskStatus(TWO, TaskState.RESTORING)
-    found = taken(status(actor("stream/1", 1.0, letters(5))), status(actor("stream/1", 2.0, letters(8), restoring)))
-    assert (totals(found).dead_letters, totals(found).restoring) == (3, 1)
+    restoring = [TaskStatus(TaskId(1, number), TaskState.RESTORING) for number in range(2)]
+    found = taken(status(actor("stream/1", 1.0, letters(5))), status(actor("stream/1", 2.0, letters(8), *restoring)))
+    assert (totals(found).dead_letters, totals(found).restoring) == (3, 2)
 
 
 def measured(operators: int, topics: int, read: float = 0.0) -> dict[tuple[str, ...], float]:
@@ -159,6 +179,8 @@ def test_topics_have_the_rates_since_the_sample_before() -> None:
     assert math.isnan(first.read_per_s[0]), "it may have run for days"
     moved = taken(at(10.0, 500.0, 100.0), at(5.0, 50.0, 10.0, "stream/2")).flow
     assert moved.read_per_s[0] == 20.0, "the counts of another actor begin at 0"
+    moved = taken(at(10.0, 500.0, 100.0), at(5.0, 600.0, 150.0, "stream/2")).flow
+    assert moved.read_per_s[0] == 240.0, "also if it has counted more by now"
 
 
 def test_names_of_operators_stay_so_that_samples_share_their_list() -> None:
@@ -244,6 +266,19 @@ def test_a_merged_sample_keeps_what_is_known_of_either() -> None:
     assert found.busy[0] != BUSY_UNKNOWN
     assert totals(found).records_per_s == 25.0  # of 10, and of 40 of two tasks
     assert totals(found).dead_letters == 0
+
+
+def test_of_the_totals_of_two_steps_each_is_merged_in_its_own_way() -> None:
+    first = Totals(records_per_s=10, lag=70, behind_s=3, commits_per_s=4, restoring=5, dead_letters=6)
+    last = Totals(records_per_s=20, lag=50, behind_s=1, commits_per_s=8, restoring=2, dead_letters=9)
+    one, later = replace(sample(0), totals=array("d", first)), replace(sample(5000), totals=array("d", last))
+    one.behind_s[0], later.behind_s[0] = 3.0, 1.0
+    found = merged(one, later)
+    assert totals(found) == Totals(15, 50, 3, 6, 5, 15)
+    assert (found.at_ms, list(found.behind_s)) == (0, [3.0])
+    assert merged(replace(one, finding=None), replace(later, finding=None)).finding is None
+    gaps = replace(one, totals=array("d", [math.nan] * 6)), replace(later, totals=array("d", [math.nan] * 6))
+    assert all(map(math.isnan, merged(*gaps).totals))
 
 
 def test_of_two_steps_the_rates_are_averaged_and_the_worse_finding_is_kept() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from penstock.actors.status import ActorStatus, TaskStatus
 from penstock.cluster.findings import Level, findings
 from penstock.cluster.health import Health
 from penstock.cluster.missing_brokers import BrokerLosses, MissingBroker
 from penstock.cluster.read_side import ApplicationStatus
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import NODE, TASK, Measured
 from tests.cluster.test_findings import actor, application, task
 
@@ -51,6 +53,30 @@ def test_a_partition_without_a_leader_whose_brokers_are_there_is_a_fault() -> No
     assert found.sentence == (
         "1 of 4 partitions of topic in has no leader, so nothing reads or writes it: task 0_2 waits"
     )
+
+
+@pytest.mark.parametrize(("count", "ends"), [(6, "0_3, 0_4, 0_5 wait"), (7, "0_3, 0_4, 0_5 … wait")])
+def test_no_more_than_six_waiting_tasks_are_named(count: int, ends: str) -> None:
+    status = application(actor("one", *(task(number) for number in range(8))))
+    found = findings(replace(status, health=Health(brokers=BrokerLosses((), (), at("in", *range(count))))))[0]
+    assert found.sentence.endswith(ends)
+
+
+@pytest.mark.parametrize(
+    ("count", "others"), [(3, ""), (4, " and some of 1 other topic"), (5, " and some of 2 other topics")]
+)
+def test_no_more_than_three_topics_without_a_leader_are_named(count: int, others: str) -> None:
+    topics = sum((at(f"topic-{number}", 0) for number in range(count)), ())
+    found = findings(with_losses(leaderless=topics))[0]
+    named = ", ".join(f"1 of 1 partition of topic topic-{number}" for number in range(3))
+    have = f"{named}{others} have no leader, so nothing reads or writes them"
+    assert found.sentence == have
+
+
+def test_a_fault_comes_before_the_warning_of_a_broker_that_others_replace() -> None:
+    away = MissingBroker(2, None, 1_000, (), at("in", 0))
+    found = findings(replace(with_losses(away), unhosted={TaskId(0, 9): "it starts"}))
+    assert [each.about for each in found] == ["unhosted 0_9", "broker 2"]
 
 
 def hot_task() -> ApplicationStatus:

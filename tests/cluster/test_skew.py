@@ -60,3 +60,21 @@ def test_tasks_that_are_all_behind_have_no_skew() -> None:
 def test_tasks_that_process_nothing_have_no_skew() -> None:
     idle = [replace(each, measured={(TASK, "process-rate"): 0.0}) for each in OTHERS]
     assert found(task(3, 0.0, 9_997, 40_000), idle) is None
+
+
+def test_twice_the_rate_of_two_other_tasks_is_enough() -> None:
+    assert found(task(3, 40.0, 9_997, 40_000), OTHERS[:2]) is not None
+    assert found(task(3, 39.9, 9_997, 40_000), OTHERS[:2]) is None
+
+
+def test_records_that_wait_count_as_given_to_a_task() -> None:
+    skew = found(task(3, 45.0, 9_997, 100))
+    assert skew is not None
+    assert round(skew.processed, 2) == 0.43
+
+
+def test_of_several_partitions_the_one_in_which_most_records_wait_is_named() -> None:
+    lags = {TopicPartition("clicks", 3): 500, HOT: 9_997, TopicPartition("zones", 3): 7}
+    skew = found(replace(task(3, 440.0, 0, 40_000), lags=lags))
+    assert skew is not None
+    assert skew.source == HOT

@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 
 import pytest
 from ray.exceptions import RpcError
+from structlog.testing import capture_logs
 
 from penstock.actors.process import ray_kv
 from penstock.cluster.coordinator_shell import keeping, kept_operations
 from penstock.cluster.coordinator_shell.user_operations import UserOperations
-from penstock.cluster.events import Event, RestartActorRequested, SetWishes
+from penstock.cluster.events import ActorLost, Event, RestartActorRequested, SetWishes, Timer, TimerFired
 from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.cluster.wishes import NO_WISHES, Wishes
 from penstock.common.ids import TaskId
+from penstock.common.log import logger
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.placement import Cluster
 from tests.cluster.simulated_application import QUIET
@@ -130,6 +132,37 @@ def test_calls_that_wait_until_ray_keeps_them_restart_an_actor_once(monkeypatch:
         assert fed == [RestartActorRequested("stream/1")]
 
     playing(play)
+
+
+def test_while_ray_keeps_nothing_the_log_has_one_line_and_a_pause_between_attempts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    away: Callable[[str], Exception] = RpcError  # it has no types
+    failures = iter([away("away"), away("away"), None])
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    def save() -> None:
+        if (failure := next(failures)) is not None:
+            raise failure
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with capture_logs() as logged:
+        asyncio.run(keeping.until_kept(save, logger(__name__)))
+    assert [(line["event"], line["log_level"]) for line in logged] == [("Ray keeps no values", "error")]
+    assert pauses == [5.0, 5.0]
+
+
+def test_a_wish_that_ends_is_not_kept_any_longer() -> None:
+    async def play(dispatcher: Any, operations: UserOperations) -> None:
+        assert await operations.move(dispatcher, TASK, "stream/2") is None
+        dispatcher.feed(ActorLost("stream/1"))
+        dispatcher.feed(TimerFired(Timer.WAIT_FOR_ACTORS))
+
+    playing(play)
+    assert kept_operations.load_wishes(ACTOR) == NO_WISHES
 
 
 def test_a_refused_move_is_not_kept(kept: dict[str, bytes]) -> None:

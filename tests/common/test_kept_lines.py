@@ -46,8 +46,29 @@ def test_warnings_and_errors_are_kept_with_their_origin_and_no_other_lines(confi
     assert (first.number, first.level, first.event) == (0, "warning", "commit failed, retrying")
     assert (first.actor, first.task) == ("stream/1", "1_0")
     assert first.text == "commit failed, retrying: no broker (attempt=3)"
-    assert first.at_ms > 1_600_000_000_000
+    assert 1_600_000_000_000 < first.at_ms < 10_000_000_000_000
     assert (second.level, second.text) == ("error", "internal error: ValueError: boom")
+
+
+class Table:
+    """A value of a program, such as an array, that is neither true nor false."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value is ambiguous")
+
+    def __repr__(self) -> str:
+        return "<table>"
+
+
+def test_a_program_may_log_any_value_as_an_error_an_actor_and_a_task(kept: KeptLines) -> None:
+    event = {"event": "cannot join", "error": Table(), "actor": "a" * 10_000, "task": "t" * 10_000}
+    assert kept.keep(None, "warning", event) is event
+    kept.keep(None, "warning", {"event": "no reason", "error": ""})
+    found, empty = kept.give(1)
+    assert (found.text, empty.text) == ("cannot join: <table>", "no reason")
+    assert found.actor is not None
+    assert found.task is not None
+    assert max(len(found.actor), len(found.task)) <= 400
 
 
 def test_each_line_is_given_as_often_as_wanted_in_order(kept: KeptLines) -> None:
