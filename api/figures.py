@@ -61,14 +61,21 @@ def measured_of(tasks: Iterable[TaskStatus]) -> dict[str, list[Measured]]:
     return found
 
 
-def operators_of(measured: Iterable[Measured]) -> dict[str, Row]:
-    """Returns the row of each operator (processor node) that has figures."""
+def operators_of(measured: Iterable[Measured], actors: Iterable[ActorStatus]) -> dict[str, Row]:
+    """Returns the row of each operator (processor node) that has figures. ``actors``: those that have the tasks."""
     found: dict[str, dict[str, list[float]]] = {}
     subtopologies: dict[str, int] = {}
+    where = {id(task): actor.actor_id for actor in actors for task in actor.tasks}
+    busy: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for task, (_, name, node), value in measured:
         if node not in found:
             found[node], subtopologies[node] = {}, task.task_id.subtopology
-        found[node].setdefault(name, []).append(value)
+        if name == "busy-ratio":
+            busy[node][where[id(task)]] += value
+        else:
+            found[node].setdefault(name, []).append(value)
+    for node, shares in busy.items():  # the tasks of an actor take turns
+        found[node]["busy-ratio"] = [min(1.0, share) for share in shares.values()]
     return {name: _operator(subtopologies[name], figures) for name, figures in found.items()}
 
 

@@ -26,7 +26,7 @@ _MOST_OPERATORS = 20
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """An operator. ``busy``: its share of an actor's time, the largest of all tasks; ``busy_sum``: the sum of these
+    """An operator. ``busy``: its share of an actor's time, the largest of all actors; ``busy_sum``: the sum of these
     shares. ``function``: the first of the program's functions in it, None if there is none or if it is not known."""
 
     operator: str
@@ -71,7 +71,7 @@ def slow_of(status: ApplicationStatus, functions: Mapping[str, FunctionView]) ->
     """Returns what is known of ``status``. ``functions``: the first function of each operator that has any."""
     heard = [actor for actor in status.actors if actor.actor_id not in status.silent]
     measured = measured_of(task for actor in heard for task in actor.tasks)
-    operators = operators_of(measured[NODE])
+    operators = operators_of(measured[NODE], heard)
     busy = [(name, row) for name, row in operators.items() if row["busy"]]
     busy.sort(key=lambda each: (-each[1]["busy"], each[0]))
     rocksdb = rocksdb_of(measured[STATE])

@@ -29,12 +29,12 @@ def look(address: str) -> dict[str, Any]:
     asked = {}
     for node in nodes:
         where = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        asked[str(node["NodeManagerAddress"])] = there.options(scheduling_strategy=where).remote()
+        asked[str(node["NodeManagerAddress"])] = time.time(), there.options(scheduling_strategy=where).remote()
     free, all_of_them = ray.available_resources(), ray.cluster_resources()
     return {
         "cpus": all_of_them.get("CPU", 0.0),
         "free_cpus": free.get("CPU", 0.0),
-        "nodes": [{"address": address, **_answer(ref)} for address, ref in asked.items()],
+        "nodes": [{"address": address, **_answer(*each)} for address, each in asked.items()],
     }
 
 
@@ -53,7 +53,7 @@ def facts_here() -> dict[str, Any]:
     return {"python": python, "penstock": penstock, "time_s": time.time(), "open_files": files}
 
 
-def _answer(ref: Any) -> dict[str, Any]:
+def _answer(asked_s: float, ref: Any) -> dict[str, Any]:
     import ray
     from ray.exceptions import RayError
 
@@ -61,9 +61,14 @@ def _answer(ref: Any) -> dict[str, Any]:
         found: dict[str, Any] = ray.get(ref, timeout=_NODE_S)
     except RayError as error:
         return {"error": str(error).strip().splitlines()[0] or type(error).__name__}
-    # The task has just begun when it looks at its clock, unless its process had to start: a second is no skew.
-    found["skew_s"] = found.pop("time_s") - time.time()
+    found["skew_s"] = least_skew_s(asked_s, found.pop("time_s"), time.time())
     return found
+
+
+def least_skew_s(asked_s: float, there_s: float, answered_s: float) -> float:
+    """Returns the seconds by which a node's clock surely differs from this one's. The node has looked at its clock at
+    some time between the request and its answer, which may be seconds apart on a busy machine."""
+    return min(0.0, there_s - asked_s) + max(0.0, there_s - answered_s)
 
 
 if __name__ == "__main__":

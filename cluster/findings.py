@@ -59,7 +59,7 @@ def findings(status: ApplicationStatus) -> tuple[Finding, ...]:
 def _found(status: ApplicationStatus) -> list[Finding]:
     if (ended := _ended(status)) is not None:
         return [ended]
-    found = [*_faults(status), *_restoring(status), *_behind(status), *_warnings(status)]
+    found = [*_faults(status), *_paused(status), *_restoring(status), *_behind(status), *_warnings(status)]
     found.sort(key=lambda each: each.level is not Level.FAULT)
     return found or [_well(status)]
 
@@ -265,14 +265,19 @@ def _more_actors(status: ApplicationStatus) -> str:
             f"{counted(missing, 'actor')} more will share them, but {'has' if missing == 1 else 'have'} not started yet"
         )
     if scaling is not None and scaling.advised > now:
-        return f"'penstock scale {status.application_id} {scaling.advised}' spreads them"
+        return (
+            f"'penstock scale {status.application_id} {scaling.advised}' spreads them, if the Ray cluster has free CPUs"
+        )
     return "more actors would share them"
 
 
-def _warnings(status: ApplicationStatus) -> Iterator[Finding]:
+def _paused(status: ApplicationStatus) -> Iterator[Finding]:
     if status.paused:
         resume = f"'penstock resume {status.application_id}' continues"
         yield Finding(Level.WARNING, f"The application is paused: {resume}", "paused")
+
+
+def _warnings(status: ApplicationStatus) -> Iterator[Finding]:
     rollout = status.rollout
     if rollout.phase is RolloutPhase.ROLLED_BACK:
         back = f"version {rollout.last} was rolled back to version {rollout.generation}"

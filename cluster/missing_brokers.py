@@ -67,7 +67,7 @@ class BrokerLosses:
             few = f"{counted(len(broker.fewer), 'partition')} of {self._topics(broker.fewer)}"
             have = "has fewer replicas than it" if len(broker.fewer) == 1 else "have fewer replicas than they"
             return f"{away}: {few} {have} should have; other brokers lead them"
-        return f"{away}: {self.without_leader_in_words(broker.leaderless, waiting)}"
+        return f"{away}: {self.without_leader_in_words(broker.leaderless, waiting)}: start the broker again"
 
     def without_leader_in_words(self, partitions: Collection[TopicPartition], waiting: Collection[str]) -> str:
         """Returns the partitions without a leader, and the tasks that wait for them, as a part of a sentence."""

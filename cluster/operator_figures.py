@@ -13,5 +13,6 @@ def entered(figures: Mapping[str, list[float]]) -> float | None:
 
 
 def busiest(figures: Mapping[str, list[float]]) -> float | None:
-    """Returns the share of its actor's time that an operator takes in the task where it takes most; None: not known."""
+    """Returns the share that an operator takes of the time of the actor where it takes most; None: not known. The
+    figures have one share for each actor."""
     return max(figures.get("busy-ratio", ()), default=None)

@@ -110,7 +110,7 @@ class LiveOperator(BodyModel):
 
     subtopology: int
     records_per_s: float | None = Field(description="Records that enter it.")
-    busy: float | None = Field(description="Share of an actor's time, the largest of all tasks.")
+    busy: float | None = Field(description="Share of an actor's time, the largest of all actors.")
     busy_sum: float | None = Field(description="The sum of these shares.")
     calls_in_flight: float | None
     calls_waiting: float | None

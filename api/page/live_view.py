@@ -47,7 +47,8 @@ class LiveView:
     def document(self, status: ApplicationStatus, now_s: float, at_ms: int) -> Document:
         """Returns the document of ``status``, which was given at ``at_ms`` (ms since 1970). ``now_s`` is any clock that
         only goes forward."""
-        heard = [task for actor in status.actors if actor.actor_id not in status.silent for task in actor.tasks]
+        actors = [actor for actor in status.actors if actor.actor_id not in status.silent]
+        heard = [task for actor in actors for task in actor.tasks]
         top = top_of(status, self._task_rates.of(dict(self._processed.of(heard)), now_s))
         measured = measured_of(heard)
         topic_rates = self._topic_rates.of(self._counted(measured[TOPIC]), now_s)
@@ -56,7 +57,7 @@ class LiveView:
             "findings": findings_rows(top.findings),
             "tasks": _tasks(status, top),
             "actors": _actors(status, top, rocksdb_of(measured[STATE])),
-            "operators": operators_of(measured[NODE]),
+            "operators": operators_of(measured[NODE], actors),
             "topics": topics_of(heard, topic_rates, status.health.brokers),
             "stores": stores_of(measured[STATE]),
             "rollout": {"it": _rollout(status)},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from structlog.stdlib import BoundLogger
@@ -25,6 +26,7 @@ from penstock.cluster.topic_reading.sources import topic_uses
 from penstock.cluster.watchers.checkpoint_deletion import DELETE_EACH_S, CheckpointDeletion
 from penstock.cluster.watchers.drain_watch import DrainWatch, draining_nodes
 from penstock.cluster.watchers.missing_broker_watch import MissingBrokerWatch
+from penstock.cluster.watchers.newest_ends import NewestEnds
 from penstock.cluster.watchers.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.watchers.topic_watch import TopicWatch
 from penstock.common.errors import (
@@ -44,6 +46,7 @@ CHECK_DRAINS_S = 2.0
 _CHECK_LOAD_S = 1.0
 _CHECK_TOPICS_S = 1.0
 _CHECK_BROKERS_S = 5.0
+_CHECK_ENDS_S = 2.0
 
 
 class Work(NamedTuple):
@@ -96,6 +99,8 @@ class PeriodicWork:
         self._cpus = CpuWatch(spec.application_id, cpu_usage, clock)
         self._drains = DrainWatch(spec.application_id, draining_nodes, lambda: time.time() * 1000)
         self._brokers = MissingBrokerWatch(spec.application_id, clients.admin, lambda: time.time_ns() // 1_000_000)
+        self.ends = NewestEnds(clients.admin)
+        """The ends of partitions that have lag."""
         self._program = program
         self._topics_of: tuple[ApplicationSpec | None, frozenset[str]] = None, frozenset()
         self._stuck = StuckTaskWatch(spec.config, clock, log)
@@ -113,6 +118,7 @@ class PeriodicWork:
             Work(_CHECK_LOAD_S, "look at the load", self._scaling.look),
             Work(_CHECK_TOPICS_S, _TOPICS, self._check_topics),
             Work(_CHECK_BROKERS_S, _BROKERS, self._check_brokers),
+            Work(_CHECK_ENDS_S, "look for the ends of partitions", self._check_ends),
             Work(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks),
             Work(DELETE_EACH_S, "delete old checkpoints", self._delete_checkpoints),
         ]
@@ -178,6 +184,10 @@ class PeriodicWork:
         except StreamsError as error:
             if not isinstance(error, BrokerUnreachableError | KafkaRefusedError):
                 self._log.warning("periodic work failed, retrying", what=_BROKERS, error=str(error))
+
+    async def _check_ends(self) -> None:
+        with suppress(StreamsError):  # the lags are those that the actors know then; others report what Kafka lacks
+            await asyncio.to_thread(self.ends.check, self._dispatcher.statuses)
 
     def _look_for_brokers(self, sources: frozenset[str]) -> None:
         spec, known = self._program(), self._topics_of

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from penstock.actors.spec import ApplicationSpec
+from penstock.actors.status import ActorStatus
 from penstock.cluster.application_metadata import ApplicationMetadata
 from penstock.cluster.coordinator_shell.conditions import health_of, waits_for
 from penstock.cluster.coordinator_shell.deployments import Deployments
@@ -50,7 +51,7 @@ class StatusCalls:
             application_id=self._application_id,
             state=self._state,
             epoch=it.machine.epoch if it else 0,
-            actors=it.statuses if it else (),
+            actors=self._actors(),
             placement=it.machine.placement if it else {},
             http_address=self._http.address,
             error=self._error,
@@ -68,6 +69,10 @@ class StatusCalls:
             health=UNKNOWN if self._state.has_ended else health_of(it, self._periodic, self._no_broker() is not None),
         )
         return status if self._history is None else replace(status, since=self._history.since(status))
+
+    def _actors(self) -> tuple[ActorStatus, ...]:
+        statuses = self._dispatcher.statuses if self._dispatcher is not None else ()
+        return statuses if self._periodic is None else self._periodic.ends.applied(statuses)
 
     def _no_broker(self) -> str | None:
         return self._broker_watch.reason if self._broker_watch is not None else None

@@ -76,10 +76,17 @@ class Flows:
 
 
 def _add_operators(actor: ActorStatus, to: dict[str, dict[str, list[float]]]) -> None:
+    busy: dict[str, float] = {}
     for task in actor.tasks:
         for key, value in task.measured.items():
-            if key[0] == NODE and type(value) in _NUMBERS:
+            if key[0] != NODE or type(value) not in _NUMBERS:
+                continue
+            if key[1] == "busy-ratio":
+                busy[key[2]] = busy.get(key[2], 0.0) + value  # type: ignore[operator]
+            else:
                 to.setdefault(key[2], {}).setdefault(key[1], []).append(value)  # type: ignore[arg-type]
+    for name, share in busy.items():  # the tasks of an actor take turns
+        to.setdefault(name, {}).setdefault("busy-ratio", []).append(min(1.0, share))
 
 
 def _add_counts(actor: ActorStatus, to: dict[_Key, tuple[str, float]]) -> None:

@@ -18,6 +18,7 @@ from penstock.cli import doctor_checks as checks
 from penstock.cli import doctor_probes as probes
 from penstock.cli.doctor import made
 from penstock.cli.doctor_checks import Checked, DiskFacts, LibraryFacts, NodeFacts, RayFacts, in_range
+from penstock.cli.doctor_ray import least_skew_s
 from penstock.cli.main import app
 from penstock.cluster.findings import Level
 from penstock.kafka.broker_version import kafka_release
@@ -232,3 +233,10 @@ def test_the_exit_code_tells_if_there_is_a_fault(healthy: Callable[[str | None],
 
 def test_an_unknown_option_is_a_mistake_of_usage() -> None:
     assert CliRunner().invoke(app, ["doctor", "--nope"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("there_s", "skew_s"), [(100.0, 0.0), (104.0, 0.0), (109.5, 0.0), (112.0, 2.0), (97.0, -3.0), (170.0, 60.0)]
+)
+def test_a_node_that_answers_late_has_no_other_clock(there_s: float, skew_s: float) -> None:
+    assert least_skew_s(asked_s=100.0, there_s=there_s, answered_s=110.0) == skew_s

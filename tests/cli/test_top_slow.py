@@ -57,7 +57,7 @@ def test_the_busiest_operator_is_first_with_its_function_file_and_line() -> None
     heading, *rows = rows_of(drawn(), "OPERATOR")
     assert heading == ["OPERATOR", "FUNCTION", "BUSY", "ALL", "TASKS", "REC/S", "CALLS", "IN", "FLIGHT"]
     assert rows == [
-        ["enrich", "enrich", "program.py:12", "50%", "75%", "1,200", "-"],
+        ["enrich", "enrich", "program.py:12", "75%", "75%", "1,200", "-"],
         ["ask", "-", "5%", "5%", "?", "7"],
     ], "an operator that takes no time is left out"
 
@@ -96,7 +96,7 @@ def test_a_narrow_window_shows_the_largest_shares() -> None:
     wide, narrow = (rows_of(drawn(width=width), "PROCESS")[0] for width in (160, 40))
     assert narrow == ["ACTOR", "BUSY", "PROCESS", "BROKER", "WAIT"]
     assert len(narrow) < len(wide)
-    assert rows_of(drawn(width=40), "OPERATOR")[1] == ["enrich", "enrich", "program.py:12", "50%"]
+    assert rows_of(drawn(width=40), "OPERATOR")[1] == ["enrich", "enrich", "program.py:12", "75%"]
 
 
 @pytest.mark.parametrize("height", [1, 2, 3, 5, 8, 11, 12, 16, 24, 60])
@@ -181,7 +181,7 @@ def test_a_pipe_gets_it_after_the_tasks() -> None:
 def test_json_has_operators_and_the_time_of_actors() -> None:
     body = json.loads(CliRunner().invoke(app, ["top", "app", "--json"]).stdout)
     assert body["operators"][0] == {
-        "operator": "enrich", "subtopology": 0, "busy": 0.5, "busy_sum": 0.75, "records_per_s": 1200.0,
+        "operator": "enrich", "subtopology": 0, "busy": 0.75, "busy_sum": 0.75, "records_per_s": 1200.0,
         "calls_in_flight": None,
         "function": {"role": "mapper", "name": "enrich", "file": "/home/ada/shop/program.py", "line": 12},
     }  # fmt: skip

@@ -65,7 +65,9 @@ def test_a_task_is_behind_because_its_actor_has_too_much_to_do() -> None:
     expected = "2 of 3 tasks are behind by up to 41 s: stream-3 is busy 98% with 2 tasks: more actors would share them"
     assert first(status) == (Level.WARNING, expected)
     advice = ScalingStatus(2, 3, "", False, 1, 3, (ActorCount(3, 1, 0.6, 5.0),))
-    assert first(replace(status, scaling=advice))[1].endswith("'penstock scale app 3' spreads them")
+    assert first(replace(status, scaling=advice))[1].endswith(
+        "'penstock scale app 3' spreads them, if the Ray cluster has free CPUs"
+    )
     scaled = replace(status, scaling=replace(advice, wanted=3))
     assert first(scaled)[1].endswith("with 2 tasks: 1 actor more will share them, but has not started yet")
 
@@ -239,6 +241,11 @@ def test_a_finding_leads_to_what_it_is_about(
 ) -> None:
     found = findings(status)[0]
     assert (found.about, found.view, found.subject) == (about, view, subject)
+
+
+def test_a_pause_comes_before_the_delay_that_it_causes() -> None:
+    late = application(actor("one", task(0, 40_000, 41.2), busy=0.0), paused=True)
+    assert [each.about for each in findings(late)] == ["paused", "behind"]
 
 
 def test_each_finding_holds_since_the_time_that_the_coordinator_has_noted() -> None:

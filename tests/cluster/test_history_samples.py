@@ -158,6 +158,9 @@ def test_operators_have_the_rate_of_all_tasks_and_the_share_of_the_busiest() -> 
     assert flow.operators == ("call", "enrich", "source")
     assert list(flow.entered_per_s)[1:] == [150.0, 14.0]
     assert list(flow.busy) == [BUSY_UNKNOWN, round(0.9 * BUSY_STEPS), BUSY_UNKNOWN]
+    both = actor("stream/1", 2.0, task(ONE, 1, measured=node(100.0, 0.45)), task(TWO, 1, measured=node(100.0, 0.5)))
+    together = taken(status(both)).flow
+    assert list(together.busy)[1] == round(0.95 * BUSY_STEPS), "the tasks of an actor take turns"
     silent = replace(status(one, two), silent=frozenset({"stream/1"}))
     assert list(taken(silent).flow.entered_per_s)[1:] == [50.0, 7.0]
 

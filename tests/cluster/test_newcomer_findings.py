@@ -32,7 +32,7 @@ def test_a_missing_broker_is_a_fault_that_names_partitions_without_a_leader_and_
     assert (found.level, found.about, found.view, found.subject) == (Level.FAULT, "broker 2", "topology", "in")
     assert found.sentence == (
         "Broker 2 (kafka-2:9092) is away: 2 of 4 partitions of topic in, 1 of 6 partitions of topic out have no "
-        "leader, so nothing reads or writes them: tasks 0_1, 0_3 wait"
+        "leader, so nothing reads or writes them: tasks 0_1, 0_3 wait: start the broker again"
     )
 
 

@@ -765,7 +765,7 @@ export interface components {
             records_per_s: number | null;
             /**
              * Busy
-             * @description Share of an actor's time, the largest of all tasks.
+             * @description Share of an actor's time, the largest of all actors.
              */
             busy: number | null;
             /**

@@ -44,7 +44,7 @@ function OperatorPart({ box, topology, document, view }: Properties) {
         <Fact name="Busy, of the busiest actor">
           <ShareBar share={row?.busy} />
         </Fact>
-        <Fact name="Busy, all tasks together">{percent(row?.busy_sum)}</Fact>
+        <Fact name="Busy, all actors together">{percent(row?.busy_sum)}</Fact>
         <Fact name="Records in">{rate(row?.records_per_s)}</Fact>
         {isKnown(row?.calls_in_flight) ? <Fact name="Calls in flight">{count(row.calls_in_flight)}</Fact> : null}
         {row?.breaker ? <Fact name="Circuit breaker">{row.breaker}</Fact> : null}
