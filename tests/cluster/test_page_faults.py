@@ -81,7 +81,7 @@ class Shown:
         return [event.sentence for event in body.events]
 
 
-@pytest.mark.submission
+@pytest.mark.long
 @pytest.mark.parametrize("lost", ["the actor that has the task", "the actor that is to have it"])
 def test_a_move_that_a_user_wants_is_over_in_words_when_an_actor_is_killed_in_the_middle(
     lost: str, broker: str, topic_name: Callable[[str], str], tmp_path: Path, ended: Callable[[str], str]
