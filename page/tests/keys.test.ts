@@ -36,6 +36,13 @@ describe("the most frequent key", () => {
   it("is not there without records", () => {
     expect(sentenceOf(counts([], 0), 3)).toBe("There are no records of partition 3.");
   });
+  it("may be one record of one", () => {
+    const one = counts(["acme"], 1);
+    one.keys = one.keys.map((key) => ({ ...key, records: 1 }));
+    expect(sentenceOf(one, null)).toBe(
+      'Of the newest 1 record, 1 record (100 %) has the key "acme". There is 1 key among them.',
+    );
+  });
   it("has a note if the read ended early, and shows invisible characters", () => {
     const text = sentenceOf(counts(["a\u202eb"], 200, "4 seconds"), null);
     expect(text).toContain('"a\\u202eb"');

@@ -33,6 +33,9 @@ describe("figures", () => {
     [0, "0 s"],
     [0.34, "0.3 s"],
     [41, "41 s"],
+    [120, "2 min"],
+    [133, "2 min 13 s"],
+    [599.6, "10 min"],
     [720, "12 min"],
     [10_800, "3 h"],
     [432_000, "5 days"],
@@ -45,6 +48,13 @@ describe("figures", () => {
     [5_300_000, "5.30 MB"],
     [2.5e9, "2.50 GB"],
   ])("%d bytes are %s", (value, text) => expect(bytes(value)).toBe(text));
+
+  it.each([
+    [0, "0 %"],
+    [0.001, "< 1 %"],
+    [0.01, "1 %"],
+    [0.98, "98 %"],
+  ])("a share of %d is %s", (value, text) => expect(percent(value)).toBe(text));
 
   it("show the date of a moment of another day", () => {
     const noon = new Date(2026, 10, 28, 12, 30, 5).getTime();

@@ -34,6 +34,7 @@ describe("the reasons of slowness", () => {
     const names = ["block_cache_usage_bytes", "delayed_write_bytes_per_s", "latency_max_ms", "background_errors"];
     expect(names.map(titleOf)).toEqual(["block cache usage", "delayed write", "latency max", "background errors"]);
     expect(names.map((name) => figureText(name, 2_000))).toEqual(["2.00 kB", "2.00 kB/s", "2000 ms", "2,000"]);
+    expect(["total", "full_total"].map((name) => figureText(name, 22))).toEqual(["22", "22"]);
     expect(names.map((name) => figureText(name, undefined))).toEqual(["–", "–", "–", "–"]);
   });
 

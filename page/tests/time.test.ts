@@ -1,5 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { againFrom, clocks, continued, type History, type HistoryEvent, rowsThen, timesOf } from "../src/time/series";
+import {
+  againFrom,
+  axisText,
+  clocks,
+  continued,
+  type History,
+  type HistoryEvent,
+  rowsThen,
+  timesOf,
+} from "../src/time/series";
 
 const EMPTY = { records_per_s: [], lag: [], behind_s: [], commits_per_s: [], restoring: [], dead_letters: [] };
 const HISTORY: History = {
@@ -100,5 +109,13 @@ describe("what is new in a history", () => {
       [2_000, 1],
       [3_000, 4],
     ]);
+  });
+});
+
+describe("an axis", () => {
+  it("of counts has whole numbers only", () => {
+    expect([0, 0.5, 1, 20, 2_000].map((value) => axisText(value, true))).toEqual(["0", "", "1", "20", "2,000"]);
+    expect(axisText(0.5, false)).toBe("0.5");
+    expect(axisText(12_345, true)).toBe("12.3 k");
   });
 });

@@ -49,12 +49,21 @@ def test_a_server_that_comes_back_is_shown_again_with_what_changed_meanwhile(pag
         own.stop()
         expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "waiting")
         expect(page.get_by_test_id("connection")).to_contain_text("not connected since")
+        state = page.locator("header .state")
+        expect(state).to_have_text("last known: running")
+        expect(state).not_to_have_attribute("data-state", "RUNNING")
         # The last figures remain: they are what one knows.
         expect(finding(page, "All is well: 8 tasks")).to_be_visible()
+        boxes = [found.bounding_box() for found in page.locator("main .finding").all()]
+        old, last = boxes[0], boxes[1]
+        assert old is not None
+        assert last is not None
+        assert last["y"] > old["y"] + old["height"]
         side.current = with_task(side.current, "1_0", behind_s=77.0, lags=lags("customers", 0, 9))
         own.start()
         shown(page, "overview")
         expect(finding(page, "1 of 8 tasks is behind by 77 s")).to_be_visible()
+        expect(state).to_have_text("running")
 
 
 def test_a_coordinator_that_does_not_answer_is_a_finding_until_it_does(server: PageServer, page: Page) -> None:

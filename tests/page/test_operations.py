@@ -31,6 +31,7 @@ def test_the_number_of_actors_is_set(server: PageServer, page: Page, operated: l
     expect(scale.get_by_label("Stream actors")).to_have_value("2")
     scale.get_by_label("Stream actors").fill("0")
     expect(scale.get_by_role("button", name="Scale")).to_be_disabled()
+    expect(scale).to_contain_text("at least 1")
     scale.get_by_label("Stream actors").fill("5")
     scale.get_by_role("button", name="Scale").click()
     expect(scale).to_have_count(0)
@@ -44,6 +45,15 @@ def test_a_task_is_moved_to_another_actor(server: PageServer, page: Page, operat
     move.get_by_role("button", name="Move").click()
     expect(move).to_have_count(0)
     assert operated == ["move 0_2 to stream/1"]
+
+
+def test_escape_closes_a_dialog_and_not_the_panel_behind_it(server: PageServer, page: Page) -> None:
+    opened(page, server.url, "tasks", "0_2")
+    move = dialog(page, "Move …")
+    expect(move).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(move).to_have_count(0)
+    expect(page.get_by_role("complementary")).to_be_visible()
 
 
 def test_an_actor_is_restarted(server: PageServer, page: Page, operated: list[str]) -> None:

@@ -33,6 +33,17 @@ def test_the_newest_records_of_a_topic_are_shown(server: PageServer, page: Page)
     expect(table).to_contain_text("2023-11-14T22:13:20")
 
 
+def test_a_value_out_of_view_does_not_make_a_row_of_a_phone_high(server: PageServer, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    value = decoded("a value of some words in one line")
+    row = (
+        peeked(server, page, ShownRecord(0, 7, 1_000, decoded("customer-1234"), value, (), 0)).get_by_role("row").nth(1)
+    )
+    box = row.bounding_box()
+    assert box is not None
+    assert box["height"] < 40
+
+
 def test_a_record_that_cannot_be_decoded_shows_its_bytes_and_the_reason(server: PageServer, page: Page) -> None:
     broken = Shown(Form.BYTES, "AAH+", 5_000_000, clipped=True, problem="no JSON: unexpected byte 0x00")
     table = peeked(server, page, ShownRecord(1, 7, 1_000, None, broken, (), 0))

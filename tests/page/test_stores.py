@@ -49,6 +49,7 @@ def test_a_row_is_found_by_its_key(server: PageServer, page: Page, rows: dict[st
     rows["ada"] = {"orders": 3}
     table = asked(page, server, "One key", Key="ada")
     expect(table.get_by_role("rowheader", name="ada")).to_be_visible()
+    expect(page.get_by_text("1 row", exact=True)).to_be_visible()
     expect(table).to_contain_text('"orders": 3')
     expect(table).to_contain_text("2023-11-14T22:13:20")
 

@@ -45,6 +45,15 @@ def test_each_task_has_a_row_with_its_figures(server: PageServer, page: Page) ->
     expect(row(page, "0_2")).to_contain_text("123,456")
 
 
+def test_a_phone_shows_the_figures_that_tell_trouble_without_scrolling(server: PageServer, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, server.url, "tasks")
+    for title in ("Behind", "Lag", "Busy"):
+        box = table(page).get_by_role("columnheader", name=title, exact=True).bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 390, title
+
+
 def test_a_change_of_one_task_changes_its_row_and_no_other(server: PageServer, page: Page) -> None:
     opened(page, server.url, "tasks")
     # Rates are those of the last half minute until there are two figures to compute them from: 0, as nothing arrives.
@@ -103,7 +112,7 @@ def test_tasks_are_found_by_text_and_sorted_by_trouble(server: PageServer, page:
     page.get_by_label("Show").fill("stream/1")
     expect(table(page).get_by_role("rowheader")).to_have_count(4)
     page.get_by_label("Show").fill("nothing of this name")
-    expect(table(page)).to_contain_text("No task.")
+    expect(table(page)).to_contain_text("No task matches 'nothing of this name'.")
 
 
 def test_a_task_opens_in_a_panel_that_escape_closes(server: PageServer, page: Page) -> None:

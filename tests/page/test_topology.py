@@ -169,7 +169,7 @@ def test_the_strip_has_a_cell_for_each_task_that_shows_how_far_it_is_behind(serv
     late = page.locator("[data-task='0_2']")
     cool = late.get_attribute("class")
     server.side.current = with_task(server.side.current, "0_2", behind_s=200.0)
-    expect(late).to_have_attribute("title", re.compile("Task 0_2: 3 min behind, running, .*/s, busy 10 %, stream/0"))
+    expect(late).to_have_attribute("title", re.compile("Task 0_2: 3 min 20 s behind, running, .*/s, busy 10 %"))
     assert late.get_attribute("class") != cool
     cells.first.focus()
     page.keyboard.press("ArrowRight")

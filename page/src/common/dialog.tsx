@@ -36,7 +36,15 @@ export function ConfirmDialog({ title, action, onConfirm, onClose, incomplete = 
     }
   }
   return (
-    <dialog ref={dialog} aria-labelledby="dialog-title" onClose={onClose}>
+    <dialog
+      ref={dialog}
+      aria-labelledby="dialog-title"
+      onClose={onClose}
+      onKeyDown={(event) => {
+        // The dialog may be a child of a panel, which Escape closes too.
+        if (event.key === "Escape") event.stopPropagation();
+      }}
+    >
       <form onSubmit={submit}>
         <h2 id="dialog-title">{title}</h2>
         {children}

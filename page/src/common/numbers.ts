@@ -40,17 +40,23 @@ export function rate(value: Figure): string {
   return isKnown(value) ? `${short(value)}/s` : UNKNOWN;
 }
 
-/** Returns a share of 0..1 as `98 %`. */
+/** Returns a share of 0..1 as `98 %`. Only a share of nothing is `0 %`. */
 export function percent(value: Figure): string {
+  if (isKnown(value) && value > 0 && value < 0.01) return "< 1 %";
   return isKnown(value) ? `${Math.round(value * 100)} %` : UNKNOWN;
 }
 
-/** Returns a time as `penstock top` writes it: `0.3 s`, `41 s`, `12 min`, `3 h`, `5 days`. */
+/** Returns a time as `0.3 s`, `41 s`, `2 min 13 s`, `12 min`, `3 h`, `5 days`. */
 export function seconds(value: Figure): string {
   if (!isKnown(value)) return UNKNOWN;
   if (value === 0) return "0 s";
   if (value < 9.95) return `${value.toFixed(1)} s`;
   if (value < 120) return `${value.toFixed(0)} s`;
+  const rounded = Math.round(value);
+  if (rounded < 600) {
+    const rest = rounded % 60;
+    return `${Math.floor(rounded / 60)} min${rest === 0 ? "" : ` ${rest} s`}`;
+  }
   if (value < 2 * 3600) return `${(value / 60).toFixed(0)} min`;
   return value < 48 * 3600 ? `${(value / 3600).toFixed(0)} h` : `${whole.format(value / 86_400)} days`;
 }

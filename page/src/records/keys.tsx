@@ -1,7 +1,7 @@
 import { useEffect } from "preact/hooks";
 import { ShareBar } from "../common/bar";
 import { Problem } from "../common/dialog";
-import { count, percent } from "../common/numbers";
+import { count, counted, percent } from "../common/numbers";
 import { Table } from "../common/table";
 import { visible } from "../common/text";
 import { written } from "../common/values";
@@ -60,7 +60,7 @@ export function sentenceOf(found: KeyCountsBody, partition: number | null): stri
   const where = partition === null ? "" : ` of partition ${partition}`;
   const first = found.keys[0];
   if (first === undefined) return `There are no records${where}.`;
-  const [what, have] = first.records === 1 ? ["record", "has"] : ["records", "have"];
+  const have = first.records === 1 ? "has" : "have";
   const share = percent(first.records / found.records);
   const hot =
     found.records >= MANY && first.records >= found.records / 2
@@ -68,7 +68,7 @@ export function sentenceOf(found: KeyCountsBody, partition: number | null): stri
       : "";
   const stopped = found.stopped === null ? "" : ` Newer ones may be missing: ${visible(found.stopped)}.`;
   return (
-    `Of the newest ${count(found.records)} records${where}, ${count(first.records)} ${what} (${share}) ${have} the key ` +
+    `Of the newest ${counted(found.records, "record")}${where}, ${counted(first.records, "record")} (${share}) ${have} the key ` +
     `${textOf(first)}. There ${found.different === 1 ? "is 1 key" : `are ${count(found.different)} keys`} among them.${hot}${stopped}`
   );
 }

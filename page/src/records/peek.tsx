@@ -1,7 +1,7 @@
 import { useEffect } from "preact/hooks";
 import { CopyButton } from "../common/copy";
 import { Problem } from "../common/dialog";
-import { count, utc } from "../common/numbers";
+import { count, counted, utc } from "../common/numbers";
 import { Table } from "../common/table";
 import { Foreign, visible } from "../common/text";
 import { written } from "../common/values";
@@ -46,7 +46,7 @@ export function Peek({ session, topic }: { session: Session; topic: string }) {
 function Summary({ found }: { found: PeekBody }) {
   return (
     <span class="quiet">
-      The newest {count(found.records.length)} records
+      The newest {counted(found.records.length, "record")}
       {found.committed_only ? ", of committed transactions only" : ""}
       {found.stopped === null ? "" : `. Newer ones may be missing: ${visible(found.stopped)}`}
     </span>

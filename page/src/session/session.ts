@@ -33,6 +33,14 @@ export class Session {
     this.document.known.value ? `${this.application.value?.generation ?? 1} ${this.document.wholes.value}` : "",
   );
 
+  /** The part that gives no new figures, and since when; null while they come. */
+  readonly silence = computed(() => {
+    const connection = this.connection.value?.state.value;
+    if (connection?.name === "waiting") return { what: "The server", since_ms: connection.since_ms };
+    const since_ms = this.application.value?.silent_since_ms ?? null;
+    return since_ms === null ? null : { what: "The application's coordinator", since_ms };
+  });
+
   constructor(base: string) {
     this.client = new Client(base);
     this.topology = new TopologySource(this.client, () => this.path.peek());

@@ -66,19 +66,12 @@ function Content({ session }: { session: Session }) {
 
 /** Says that all figures are old, while the coordinator or the server gives no new ones. */
 function Silence({ session }: { session: Session }) {
-  const silent = session.application.value?.silent_since_ms ?? null;
-  const connection = session.connection.value?.state.value;
-  const [who, since] =
-    connection?.name === "waiting"
-      ? ["The server", connection.since_ms]
-      : silent === null
-        ? ["", 0]
-        : ["The application's coordinator", silent];
-  return who === "" ? null : (
+  const silence = session.silence.value;
+  return silence === null ? null : (
     <p class="finding" data-level="fault" role="alert">
       <strong class="level">Old figures</strong>
       <span class="sentence">
-        {who} has not answered since {moment(since, Date.now())}. All figures are from then.
+        {silence.what} has not answered since {moment(silence.since_ms, Date.now())}. All figures are from then.
       </span>
     </p>
   );

@@ -19,7 +19,9 @@ export function Header({ session }: { session: Session }) {
           </>
         )}
       </h1>
-      {application.value === undefined ? null : <State application={application.value} />}
+      {application.value === undefined ? null : (
+        <State application={application.value} old={session.silence.value !== null} />
+      )}
       <span class="grow" />
       <ConnectionNote session={session} />
       {token.value === "" ? null : (
@@ -32,12 +34,14 @@ export function Header({ session }: { session: Session }) {
   );
 }
 
-function State({ application }: { application: Application }) {
+/** The state of the application. `old`: it is the last one that is known. */
+function State({ application, old }: { application: Application; old: boolean }) {
   const state = application.paused ? "PAUSED" : application.state;
   const generation = application.generation ?? 1;
   if (!state) return null;
   return (
-    <span class="state" data-state={state}>
+    <span class="state" data-state={old ? undefined : state}>
+      {old ? "last known: " : ""}
       {state.toLowerCase().replaceAll("_", " ")}
       {generation > 1 ? <span class="quiet"> · version {generation}</span> : null}
     </span>

@@ -1,6 +1,7 @@
-/** Figures of RocksDB and of garbage collection. The server ends their names with the unit. */
+/** Figures of RocksDB and of garbage collection. The server ends their names with the unit; those
+ * without one are counts. */
 
-import { bytes, type Figure, isKnown, milliseconds, short } from "../common/numbers";
+import { bytes, count, type Figure, isKnown, milliseconds } from "../common/numbers";
 
 const UNIT = /_(ms|bytes|bytes_per_s)$/;
 
@@ -14,5 +15,5 @@ export function figureText(name: string, value: Figure): string {
   const unit = UNIT.exec(name)?.[1];
   if (unit === "ms") return milliseconds(value);
   if (unit === "bytes_per_s" && isKnown(value)) return `${bytes(value)}/s`;
-  return unit === undefined ? short(value) : bytes(value);
+  return unit === undefined ? count(value) : bytes(value);
 }

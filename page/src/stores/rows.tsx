@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { Content } from "../common/content";
 import { CopyButton } from "../common/copy";
-import { count, utc } from "../common/numbers";
+import { counted, utc } from "../common/numbers";
 import { Table } from "../common/table";
 import { visible } from "../common/text";
 import { type Form, written } from "../common/values";
@@ -38,7 +38,8 @@ export function Rows({ rows, more }: { rows: readonly StoredRow[]; more: (() => 
     <>
       <div class="bar">
         <span>
-          {count(rows.length)} rows{more === null ? "" : ", and more"}
+          {counted(rows.length, "row")}
+          {more === null ? "" : ", and more"}
         </span>
         <label>
           Values as

@@ -69,12 +69,18 @@ function ScaleDialog({ session, onClose }: DialogProperties) {
         <input
           type="number"
           min={1}
+          aria-describedby={valid ? undefined : "scale-reason"}
           value={wanted.value}
           onInput={(event) => {
             wanted.value = event.currentTarget.value;
           }}
         />
       </label>
+      {valid ? null : (
+        <p class="quiet" id="scale-reason" role="status">
+          Enter a whole number, at least 1.
+        </p>
+      )}
     </ConfirmDialog>
   );
 }

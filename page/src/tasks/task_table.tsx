@@ -3,34 +3,42 @@ import { ShareBar } from "../common/bar";
 import { useNear } from "../common/near";
 import { count, percent, rate, seconds } from "../common/numbers";
 import { Table } from "../common/table";
-import { Foreign } from "../common/text";
+import { Foreign, visible } from "../common/text";
 import type { Restore, Task } from "../server/document";
 import { ActorLink } from "../session/actor_link";
 import { hashOf } from "../session/route";
 import type { Session } from "../session/session";
 import { restored } from "./order";
 
+// The figures that tell trouble come first: a phone shows the first five columns.
 const COLUMNS = [
   { title: "Task" },
-  { title: "State" },
-  { title: "Actor" },
-  { title: "Node" },
   { title: "Behind", right: true },
   { title: "Lag", right: true },
-  { title: "Records", right: true },
   { title: "Busy" },
+  { title: "State" },
+  { title: "Actor" },
+  { title: "Records", right: true },
+  { title: "Node" },
   { title: "Standbys" },
 ] as const;
 
+interface TableProperties {
+  session: Session;
+  ids: readonly string[];
+  /** The text by which the tasks were chosen. */
+  wanted: string;
+  subject: string | null;
+}
+
 /** The tasks of these ids, one a row. */
-export function TaskTable(properties: { session: Session; ids: readonly string[]; subject: string | null }) {
-  const { session, ids, subject } = properties;
+export function TaskTable({ session, ids, wanted, subject }: TableProperties) {
   return (
     <Table caption="All tasks" columns={COLUMNS}>
       {ids.length === 0 ? (
         <tr>
           <td colSpan={COLUMNS.length} class="quiet">
-            No task.
+            {wanted.trim() === "" ? "No task." : `No task matches '${visible(wanted, 80)}'.`}
           </td>
         </tr>
       ) : null}
@@ -53,6 +61,11 @@ function TaskRow({ id, session, current }: { id: string; session: Session; curre
       <th scope="row">
         <a href={hashOf("tasks", id)}>{id}</a>
       </th>
+      <td class="right">{seconds(task.behind_s)}</td>
+      <td class="right">{count(task.lag)}</td>
+      <td>
+        <ShareBar share={task.busy} />
+      </td>
       <td class="reason">
         <TaskState task={task} />
       </td>
@@ -65,13 +78,8 @@ function TaskRow({ id, session, current }: { id: string; session: Session; curre
           </span>
         )}
       </td>
-      <td>{task.node_id === null ? "–" : <Foreign text={short(task.node_id)} />}</td>
-      <td class="right">{seconds(task.behind_s)}</td>
-      <td class="right">{count(task.lag)}</td>
       <td class="right">{rate(task.records_per_s)}</td>
-      <td>
-        <ShareBar share={task.busy} />
-      </td>
+      <td>{task.node_id === null ? "–" : <Foreign text={short(task.node_id)} />}</td>
       <td>
         {task.standbys.map((standby) => (
           <div key={standby.actor_id}>

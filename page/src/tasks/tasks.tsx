@@ -56,7 +56,7 @@ export function Tasks({ session, subject }: ViewProperties) {
             There is no task and no actor <Foreign text={visible(subject, 80)} /> now.
           </p>
         ) : null}
-        <TaskTable session={session} ids={ids} subject={subject} />
+        <TaskTable session={session} ids={ids} wanted={text.value} subject={subject} />
         <h3>Stream actors</h3>
         <ActorTable session={session} subject={subject} />
       </div>

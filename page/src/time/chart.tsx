@@ -1,9 +1,9 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { short } from "../common/numbers";
+import { count, short } from "../common/numbers";
 import { theme } from "../session/theme";
-import { clocks } from "./series";
+import { axisText, clocks } from "./series";
 
 const HEIGHT_PX = 130;
 /** Least pixels between two times of the axis. A time with its seconds takes 55. */
@@ -12,6 +12,8 @@ const SYNC = "time";
 
 interface Properties {
   title: string;
+  /** The figures are whole numbers. */
+  counts: boolean;
   /** Seconds since 1970. */
   times: readonly number[];
   values: readonly (number | null)[];
@@ -21,7 +23,7 @@ interface Properties {
 }
 
 /** One series over time. The line at the chosen time, and a click on another time, are those of the slider. */
-export function Chart({ title, times, values, step, onStep }: Properties) {
+export function Chart({ title, counts, times, values, step, onStep }: Properties) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const system = useSystemTheme();
@@ -30,7 +32,7 @@ export function Chart({ title, times, values, step, onStep }: Properties) {
   useEffect(() => {
     if (place.current === null) return;
     const made = new uPlot(
-      optionsOf(place.current, chosen),
+      optionsOf(place.current, counts, chosen),
       [[...times], [...values]] as uPlot.AlignedData,
       place.current,
     );
@@ -53,7 +55,7 @@ export function Chart({ title, times, values, step, onStep }: Properties) {
   return (
     <figure class="chart">
       <figcaption>
-        {title}: <strong>{short(values[step] ?? null)}</strong>
+        {title}: <strong>{(counts ? count : short)(values[step] ?? null)}</strong>
       </figcaption>
       <div ref={place} aria-hidden="true" />
     </figure>
@@ -62,6 +64,7 @@ export function Chart({ title, times, values, step, onStep }: Properties) {
 
 function optionsOf(
   place: HTMLElement,
+  counts: boolean,
   chosen: { current: { step: number; onStep: (step: number) => void } },
 ): uPlot.Options {
   const colour = (name: string) => resolved(place, name);
@@ -77,7 +80,7 @@ function optionsOf(
         space: ROOM_PX,
         values: (_, splits, __, ___, apart) => clocks(splits, apart),
       },
-      { ...axis, size: 58, values: (_, splits) => splits.map((value) => short(value)) },
+      { ...axis, size: 58, values: (_, splits) => splits.map((value) => axisText(value, counts)) },
     ],
     scales: { y: { range: (_, __, highest) => [0, Math.max(1, highest ?? 0) * 1.05] } },
     series: [{}, { stroke: colour("--brand"), fill: colour("--heat-0"), width: 1.5, points: { show: false } }],

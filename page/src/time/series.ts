@@ -1,18 +1,25 @@
+import { count, short } from "../common/numbers";
 import type { Changes, Task } from "../server/document";
 import type { components } from "../server/schema";
 
 export type History = components["schemas"]["HistoryBody"];
 export type HistoryEvent = History["events"][number];
 
-/** A series of the whole application, as it is drawn. */
+/** A series of the whole application, as it is drawn. `counts`: its figures are whole numbers. */
 export const SERIES = [
-  { name: "records_per_s", title: "Records per second" },
-  { name: "behind_s", title: "Seconds behind, of the task that is furthest" },
-  { name: "lag", title: "Lag, records" },
-  { name: "commits_per_s", title: "Commits per second" },
-  { name: "restoring", title: "Tasks that restore" },
-  { name: "dead_letters", title: "Dead letters in each step" },
+  { name: "records_per_s", title: "Records per second", counts: false },
+  { name: "behind_s", title: "Seconds behind, of the task that is furthest", counts: false },
+  { name: "lag", title: "Lag, records", counts: true },
+  { name: "commits_per_s", title: "Commits per second", counts: false },
+  { name: "restoring", title: "Tasks that restore", counts: true },
+  { name: "dead_letters", title: "Dead letters in each step", counts: true },
 ] as const;
+
+/** Returns a figure of an axis. An axis of counts has no figure between two of them. */
+export function axisText(value: number, counts: boolean): string {
+  if (!counts || value >= 1_000) return short(value);
+  return Number.isInteger(value) ? count(value) : "";
+}
 
 /** Returns the times of all steps, in seconds since 1970. */
 export function timesOf(history: History): number[] {

@@ -65,10 +65,11 @@ function Hour({ session, subject, found }: ViewProperties & { found: History }) 
             </button>
           </div>
           <div class="charts">
-            {SERIES.map(({ name, title }) => (
+            {SERIES.map(({ name, title, counts }) => (
               <Chart
                 key={name}
                 title={title}
+                counts={counts}
                 times={times}
                 values={found.samples.application[name]}
                 step={step}
