@@ -23,8 +23,8 @@ export function Slow({ session, subject }: ViewProperties) {
     <>
       <h3>Operators, the busiest first</h3>
       <p class="quiet">
-        Shares of an actor's time in the last half minute: in the task in which the operator takes most, and in all
-        tasks together.
+        Shares of an actor's time in the last half minute: of the actor of which the operator takes most, and of all
+        actors together.
       </p>
       <Operators session={session} />
       <h3>Time of the stream actors</h3>
@@ -41,7 +41,7 @@ const OPERATORS = [
   { title: "Operator" },
   { title: "Function" },
   { title: "Busy" },
-  { title: "All tasks", right: true },
+  { title: "All actors", right: true },
   { title: "Records in", right: true },
   { title: "Calls in flight", right: true },
 ] as const;
