@@ -65,6 +65,7 @@ def operators_of(measured: Iterable[Measured], actors: Iterable[ActorStatus]) ->
     """Returns the row of each operator (processor node) that has figures. ``actors``: those that have the tasks."""
     found: dict[str, dict[str, list[float]]] = {}
     subtopologies: dict[str, int] = {}
+    # While a task moves, two actors may report it.
     where = {id(task): actor.actor_id for actor in actors for task in actor.tasks}
     busy: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for task, (_, name, node), value in measured:

@@ -68,7 +68,7 @@ _OPERATORS: list[Column[OperatorRow]] = [
     Column("OPERATOR", lambda row: _name(row.operator), 0),
     Column("FUNCTION", lambda row: _name(_function_of(row)), 2),
     Column("BUSY", lambda row: share_text(row.busy), 1, right=True),
-    Column("ALL TASKS", lambda row: share_text(row.busy_sum), 4, right=True),
+    Column("ALL ACTORS", lambda row: share_text(row.busy_sum), 4, right=True),
     Column("REC/S", lambda row: count_text(row.records_per_s), 3, right=True),
     Column("CALLS IN FLIGHT", lambda row: Text("-") if row.calls_in_flight is None else count_text(row.calls_in_flight),
            5, right=True),

@@ -72,7 +72,7 @@ class Flow:
     entered_per_s: array[float] = field(default_factory=lambda: array("f"))
     """Records per second that enter each operator; NaN: not known."""
     busy: array[int] = field(default_factory=lambda: array("B"))
-    """The share of an actor's time that each operator takes, of the task that takes most, in parts of BUSY_STEPS;
+    """The share that each operator takes of the time of the actor where it takes most, in parts of BUSY_STEPS;
     BUSY_UNKNOWN: not known."""
     read_per_s: array[float] = field(default_factory=lambda: array("f"))
     """Records per second that the application reads from each topic; NaN: not known."""

@@ -36,7 +36,7 @@ class OperatorSeries(BodyModel):
     """The figures of one operator, all tasks together."""
 
     records_per_s: _Series = Field(description="The records that enter it.")
-    busy: _Series = Field(description="Share of an actor's time, from 0 to 1, in the task in which it takes most.")
+    busy: _Series = Field(description="Share of an actor's time, from 0 to 1, of the actor of which it takes most.")
 
 
 class TopicSeries(BodyModel):

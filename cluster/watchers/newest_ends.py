@@ -26,6 +26,7 @@ class NewestEnds:
 
     def __init__(self, admin: Callable[[], Asked]) -> None:
         self._admin = admin
+        self._client: Asked | None = None
         self._ends: Mapping[TopicPartition, int] = {}
 
     def check(self, actors: Iterable[ActorStatus]) -> None:
@@ -33,7 +34,9 @@ class NewestEnds:
         behind = [tp for actor in actors for task in actor.tasks for tp in _behind(task)]
         self._ends = {}
         if behind:
-            self._ends = self._admin().end_offsets(behind)
+            client, self._client = self._client or self._admin(), None
+            self._ends = client.end_offsets(behind)
+            self._client = client  # one that gets no answer may itself be stuck (``kafka/fetch_watch.py``)
 
     def applied(self, actors: Iterable[ActorStatus]) -> tuple[ActorStatus, ...]:
         """Returns the statuses with the lags up to the ends that are known, if these are larger."""

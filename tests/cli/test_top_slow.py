@@ -55,7 +55,7 @@ def crowd(count: int) -> ApplicationStatus:
 
 def test_the_busiest_operator_is_first_with_its_function_file_and_line() -> None:
     heading, *rows = rows_of(drawn(), "OPERATOR")
-    assert heading == ["OPERATOR", "FUNCTION", "BUSY", "ALL", "TASKS", "REC/S", "CALLS", "IN", "FLIGHT"]
+    assert heading == ["OPERATOR", "FUNCTION", "BUSY", "ALL", "ACTORS", "REC/S", "CALLS", "IN", "FLIGHT"]
     assert rows == [
         ["enrich", "enrich", "program.py:12", "75%", "75%", "1,200", "-"],
         ["ask", "-", "5%", "5%", "?", "7"],

@@ -62,6 +62,25 @@ def test_a_partition_without_lag_is_not_asked_for_since_markers_are_no_lag() -> 
     assert lags(ends.applied([actor(0, 1)])) == [0, 100]
 
 
+def test_one_client_asks_until_it_gets_no_answer() -> None:
+    kafka, clients = FakeAdmin({FIRST: 200}), []
+
+    def client() -> FakeAdmin:
+        clients.append(kafka)
+        return kafka
+
+    ends = NewestEnds(client)
+    ends.check([actor(7)])
+    ends.check([actor(7)])
+    assert len(clients) == 1
+    kafka.ends = {}
+    with pytest.raises(BrokerUnreachableError):
+        ends.check([actor(7)])
+    kafka.ends = {FIRST: 300}
+    ends.check([actor(7)])
+    assert len(clients) == 2
+
+
 def test_a_task_that_restores_keeps_its_lag() -> None:
     kafka = FakeAdmin({FIRST: 200})
     ends = NewestEnds(lambda: kafka)

@@ -41,6 +41,19 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     return values
 
 
+def ray_keeps_nothing_at_first(monkeypatch: pytest.MonkeyPatch, *, times: int) -> None:
+    away: Callable[[str], Exception] = RpcError  # it has no types
+    put, failures = ray_kv.put, iter([away("the head node is away")] * times)
+
+    def fail_or_put(key: str, value: str | bytes) -> None:
+        for failure in failures:
+            raise failure
+        put(key, value)
+
+    monkeypatch.setattr(keeping, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(ray_kv, "put", fail_or_put)
+
+
 class FakeDispatcher(NamedTuple):
     """Feeds the machine, as the dispatcher does, and gives its wishes to be kept."""
 
@@ -89,16 +102,7 @@ def test_a_wish_that_is_accepted_is_kept_and_a_restarted_coordinator_has_it() ->
 
 
 def test_a_wish_is_saved_when_ray_can_keep_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "_AGAIN_S", 0.0)
-    away: Callable[[str], Exception] = RpcError  # it has no types
-    put, failures = ray_kv.put, iter([away("the head node is away"), away("still away")])
-
-    def put_at_the_third_time(key: str, value: str | bytes) -> None:
-        for failure in failures:
-            raise failure
-        put(key, value)
-
-    monkeypatch.setattr(ray_kv, "put", put_at_the_third_time)
+    ray_keeps_nothing_at_first(monkeypatch, times=2)
 
     async def play(dispatcher: Any, operations: UserOperations) -> None:
         assert await operations.move(dispatcher, TASK, "stream/2") is None
@@ -109,15 +113,7 @@ def test_a_wish_is_saved_when_ray_can_keep_it_again(monkeypatch: pytest.MonkeyPa
 
 def test_calls_that_wait_until_ray_keeps_them_restart_an_actor_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who is told that the coordinator does not answer tries again."""
-    monkeypatch.setattr(keeping, "_AGAIN_S", 0.0)
-    put, failures = ray_kv.put, iter([RpcError("the head node is away")])  # type: ignore[no-untyped-call]
-
-    def put_at_the_second_time(key: str, value: str | bytes) -> None:
-        for failure in failures:
-            raise failure
-        put(key, value)
-
-    monkeypatch.setattr(ray_kv, "put", put_at_the_second_time)
+    ray_keeps_nothing_at_first(monkeypatch, times=1)
 
     async def play(dispatcher: Any, operations: UserOperations) -> None:
         fed: list[Event] = []

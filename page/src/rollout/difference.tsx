@@ -15,15 +15,16 @@ type RolloutBody = components["schemas"]["RolloutViewBody"];
 /** The changes of the last roll-out, in the words of `penstock plan`. Asked for again with each change of the roll-out. */
 export function Difference({ session, rollout }: { session: Session; rollout: Rollout }) {
   const found = useSignal<RolloutBody | null>(null);
-  const { problem, sendUntilAnswered } = useRequests();
+  const { problem, send } = useRequests();
   // A return to the old version swaps the two, and a restart of the coordinator forgets them.
   const asked = `${session.program.value} ${rollout.generation} ${rollout.last} ${rollout.phase}`;
   useEffect(() => {
-    void sendUntilAnswered(
+    void send(
       (signal) => session.client.get<RolloutBody>(`${session.path.peek()}rollout`, signal),
       (body) => {
         found.value = body;
       },
+      true,
     );
   }, [asked]);
   if (problem.value !== null) return <Problem error={problem.value} />;

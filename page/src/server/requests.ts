@@ -8,10 +8,13 @@ interface Requests {
   readonly busy: Signal<boolean>;
   /** The error of the last request; null without one. */
   readonly problem: Signal<unknown>;
-  /** Asks, and gives the answer to `take`. Ends a request that is still open. */
-  send: <Answer>(ask: (signal: AbortSignal) => Promise<Answer>, take: (answer: Answer) => void) => Promise<void>;
-  /** As `send`, and after a failure asks again by itself: for what a view needs, whose reader has no button for it. */
-  sendUntilAnswered: Requests["send"];
+  /** Asks, and gives the answer to `take`. Ends a request that is still open. `untilAnswered`: asks again by itself
+   * after a failure, for what a view needs and its reader has no button for. */
+  send: <Answer>(
+    ask: (signal: AbortSignal) => Promise<Answer>,
+    take: (answer: Answer) => void,
+    untilAnswered?: boolean,
+  ) => Promise<void>;
   /** Ends a request that is still open, and forgets the problem. */
   clear: () => void;
 }
@@ -23,40 +26,29 @@ export function useRequests(): Requests {
   const open = useRef<AbortController | null>(null);
   useEffect(() => () => open.current?.abort(), []);
 
-  async function send<Answer>(ask: (signal: AbortSignal) => Promise<Answer>, take: (answer: Answer) => void) {
-    clear();
-    const mine = new AbortController();
-    open.current = mine;
-    busy.value = true;
-    try {
-      const answer = await ask(mine.signal);
-      if (!mine.signal.aborted) take(answer);
-    } catch (error) {
-      if (!mine.signal.aborted) problem.value = error;
-    } finally {
-      if (open.current === mine) busy.value = false;
-    }
-  }
-
-  async function sendUntilAnswered<Answer>(
+  async function send<Answer>(
     ask: (signal: AbortSignal) => Promise<Answer>,
     take: (answer: Answer) => void,
+    untilAnswered = false,
   ) {
     clear();
     const mine = new AbortController();
     open.current = mine;
+    busy.value = true;
     for (let tries = 1; !mine.signal.aborted; tries += 1) {
       try {
         const answer = await ask(mine.signal);
-        if (mine.signal.aborted) return;
+        if (mine.signal.aborted) break;
         problem.value = null;
         take(answer);
-        return;
+        break;
       } catch (error) {
         if (!mine.signal.aborted) problem.value = error;
       }
+      if (!untilAnswered) break;
       await new Promise((resolve) => setTimeout(resolve, waitBefore(tries + 2, Math.random())));
     }
+    if (open.current === mine) busy.value = false;
   }
 
   function clear() {
@@ -65,7 +57,7 @@ export function useRequests(): Requests {
     problem.value = null;
   }
 
-  return { busy, problem, send, sendUntilAnswered, clear };
+  return { busy, problem, send, clear };
 }
 
 interface OfApplication {
@@ -104,14 +96,15 @@ export function useProgramDocument<Body>(
 ) {
   const { client, path: base, program } = of;
   const found = useSignal<Body | null>(null);
-  const { problem, sendUntilAnswered } = useRequests();
+  const { problem, send } = useRequests();
   useSignalEffect(() => {
     if (program.value === "") return;
-    void sendUntilAnswered(
+    void send(
       (signal) => client.get<Body>(`${base.peek()}${path}`, signal),
       (answer) => {
         found.value = answer;
       },
+      true,
     );
   });
   return { found, problem };

@@ -1033,7 +1033,7 @@ export interface components {
             records_per_s: (number | null)[];
             /**
              * Busy
-             * @description Share of an actor's time, from 0 to 1, in the task in which it takes most.
+             * @description Share of an actor's time, from 0 to 1, of the actor of which it takes most.
              */
             busy: (number | null)[];
         };
