@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -20,10 +21,13 @@ from rich.rule import Rule
 from rich.text import Text
 
 from penstock.common.errors import StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import Admin
 
 _ADDRESS = re.compile(r"http://\S+")
 _LOOK_EACH_S = 0.5
-# Lag is what the last fetch saw. Records on their way through the repartition topic show up well within this time.
+# A record on its way through the repartition topic is there well within this time after the commit of what it is from.
 _QUIET_S = 2.0
 _DRAIN_S = 120.0
 
@@ -98,10 +102,12 @@ class Day:
         self.run(f"penstock stop {application_id}")
         self._running.pop(application_id).wait()
 
-    def caught_up(self, application_id: str, records: int) -> None:
-        """Wait until an application has taken ``records`` records, and has nothing left to do."""
+    def caught_up(self, application_id: str, topics: Sequence[str]) -> None:
+        """Wait until an application has committed all records of ``topics``, which it reads, and of its repartition
+        topics."""
+        clients = ConfluentClients(self._environment["PENSTOCK_BOOTSTRAP_SERVERS"], application_id)
         with self._console.status(f"{application_id} processes the new records"):
-            self._running[application_id].wait_until_caught_up(records)
+            self._running[application_id].wait_until_caught_up(clients.admin(), topics)
 
     def _show(self, command: str) -> None:
         self._console.print()
@@ -132,20 +138,27 @@ class Application:
                 return status is not None and status["state"] == "RUNNING"
         return False
 
-    def wait_until_caught_up(self, records: int) -> None:
-        """Return when it has processed ``records`` since its start, and then nothing more for a while."""
+    def wait_until_caught_up(self, admin: Admin, topics: Sequence[str]) -> None:
+        """Return when all records of ``topics`` and of its repartition topics are committed, and remain so for a
+        while. The counts of its tasks could not tell: a task that moves counts from zero."""
         quiet_since, before = time.monotonic(), -1
         while True:
             self._require_alive()
-            status = self._status()
-            tasks = [] if status is None else status["tasks"]
-            processed = sum(task["records_processed"] for task in tasks)
-            idle = processed >= records and all(task["lag"] == 0 for task in tasks)
-            if not idle or processed != before:
-                quiet_since, before = time.monotonic(), processed
+            committed = self._committed_to_the_end(admin, topics)
+            if committed is None or committed != before:
+                quiet_since, before = time.monotonic(), -1 if committed is None else committed
             elif time.monotonic() - quiet_since >= _QUIET_S:
                 return
             time.sleep(_LOOK_EACH_S)
+
+    def _committed_to_the_end(self, admin: Admin, topics: Sequence[str]) -> int | None:
+        """Returns the sum of the committed offsets; None if there are records after them."""
+        partitions_of = admin.topics()
+        read = [TopicPartition(topic, number) for topic in topics for number in range(partitions_of[topic])]
+        committed = {tp: position.offset for tp, position in admin.committed(self._id).items()}
+        ends = admin.end_offsets({*read, *committed})
+        at_end = all(committed.get(tp, 0) >= end for tp, end in ends.items())
+        return sum(committed.values()) if at_end else None
 
     def _status(self) -> Any:
         """Returns what its HTTP server answers; None if it does not answer now."""

@@ -23,9 +23,9 @@ from penstock.cli.output import console
 from penstock.common.errors import ConfigError, StreamsError
 
 _VIEWS = 150_000
-_USERS = 5_000
 _WORTH_A_CHECKPOINT = 100_000
 _FIRST, _SECOND = "page-views", "page-views-with-visits"
+_SOURCES = ("profiles", "page-views")
 _INGEST_VIEWS = (
     "penstock ingest views --topic page-views --key-column user --timestamp-column at "
     "--value-column page --value-column seconds"
@@ -63,11 +63,10 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 def play(day: Day, folder: Path, views: int) -> None:
     """Run all commands of the day."""
-    morning = views * 2 // 3
     _prepare(day, folder, views)
-    _live(day, morning)
+    _live(day)
     _history(day)
-    _go_on(day, views - morning)
+    _go_on(day, views)
     _audit(day)
 
 
@@ -89,7 +88,7 @@ def _prepare(day: Day, folder: Path, views: int) -> None:
     day.run(f"python page_views_data.py --views {views}")
 
 
-def _live(day: Day, morning: int) -> None:
+def _live(day: Day) -> None:
     day.step("Files into topics, an application on Ray", "The first version counts views per region and minute.")
     day.run(
         "penstock ingest profiles --topic profiles --key-column user --timestamp-column since "
@@ -97,7 +96,7 @@ def _live(day: Day, morning: int) -> None:
     )
     day.start(_FIRST, "page_views:app", "version-1.log")
     day.run(_INGEST_VIEWS)
-    day.caught_up(_FIRST, _USERS + morning)
+    day.caught_up(_FIRST, _SOURCES)
     day.run(f"penstock status {_FIRST}")
 
 
@@ -114,7 +113,7 @@ def _history(day: Day) -> None:
     day.run("find page-views-files/checkpoints -name '*.json'")
 
 
-def _go_on(day: Day, afternoon: int) -> None:
+def _go_on(day: Day, views: int) -> None:
     day.step(
         "The new version continues live",
         "Its tasks begin with the state and offsets that Spark handed over. Then the afternoon's file is ingested.",
@@ -123,8 +122,8 @@ def _go_on(day: Day, afternoon: int) -> None:
     day.start(_SECOND, "page_views:app_with_visits", "version-2.log")
     day.run("mv later/afternoon.parquet views/")
     day.run(_INGEST_VIEWS)
-    day.caught_up(_SECOND, afternoon)
-    if afternoon * 3 >= _WORTH_A_CHECKPOINT:  # a smaller state is restored from changelogs
+    day.caught_up(_SECOND, _SOURCES)
+    if views >= _WORTH_A_CHECKPOINT:  # a smaller state is restored from changelogs
         day.run("grep -o 'downloading a checkpoint .*' version-2.log")
     day.run(f"penstock query {_SECOND} visits user-7 --reverse --limit 5")
     day.run(_ARCHIVE)

@@ -121,7 +121,8 @@ def _faults(status: ApplicationStatus) -> Iterator[Finding]:
     for why, tasks in by_reason.items():
         lack = "lacks" if len(tasks) == 1 else "lack"
         sentence = f"{_of(len(tasks), status)} {lack} an actor ({_named(tasks)}): {why}"
-        yield Finding(Level.FAULT, sentence, f"unhosted {tasks[0]}", "tasks", str(tasks[0]))
+        one = str(tasks[0]) if len(tasks) == 1 else None
+        yield Finding(Level.FAULT, sentence, f"unhosted {tasks[0]}", "tasks", one)
     for stuck in status.stuck:
         yield Finding(Level.FAULT, _sentence(str(stuck)), f"stuck {stuck.task_id}", "tasks", str(stuck.task_id))
     for topics in parted_topics(status.actors):
@@ -242,6 +243,8 @@ def _why_behind(status: ApplicationStatus, actor: ActorStatus, task: TaskStatus)
     committing = _number(actor.measured.get((THREAD, "commit-ratio"))) or 0.0
     if committing >= _COMMITTING:
         return f"records of {name} wait for commits {committing:.0%} of the time (commit.interval.ms)"
+    if busy < BUSY and status.has_just_resumed:
+        return f"it was paused until a moment ago, and task {task.task_id} on {name} has {task.lag:,} records to read"
     if busy < BUSY and (calls := _calls_of(task)) is not None:
         return f"{name}, which has task {task.task_id}, is busy only {busy:.0%}: {calls}"
     if busy < BUSY:

@@ -76,6 +76,8 @@ class ApplicationStatus:
     have the CPUs."""
     paused: bool = False
     """True if ``pause`` keeps its tasks from processing."""
+    has_just_resumed: bool = False
+    """True while the shares of time that actors report still cover a part of the last pause."""
     stuck: tuple[StuckTask, ...] = ()
     """Tasks that make no progress although they have records to read."""
     scaling: ScalingStatus | None = None

@@ -30,6 +30,7 @@ class LiveApplication(BodyModel):
     waiting: str | None = None
     error: str | None = None
     generation: int = Field(1, description="The version of the program that stream actors are to run.")
+    advised_actors: int | None = Field(None, description="Number of stream actors that the measured load needs.")
     may_operate: bool = Field(description="True if this request may also pause, resume and change the application.")
 
 

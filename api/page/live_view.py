@@ -97,6 +97,7 @@ def _application(status: ApplicationStatus, top: Top, at_ms: int) -> Row:
         "waiting": status.waiting,
         "error": status.error,
         "generation": status.rollout.generation,
+        "advised_actors": None if status.scaling is None else status.scaling.advised,
     }
 
 

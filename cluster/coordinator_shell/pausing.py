@@ -7,6 +7,7 @@ the next status of the actor shows that: an actor that reports another setting g
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 
 from structlog.stdlib import BoundLogger
@@ -15,15 +16,23 @@ from penstock.actors.orders import Pause
 from penstock.actors.status import ActorStatus
 from penstock.cluster.environment import ActorSilentError, OrderReceiver
 from penstock.common.errors import StreamsError
+from penstock.common.measures import WINDOW_S
+
+_REPORTED_WITHIN_S = 2.0
 
 
 class Pausing:
-    """``paused`` is the setting now. ``keep`` saves it beyond this process. Everything runs in one event loop."""
+    """``paused`` is the setting now. ``keep`` saves it beyond this process. Everything runs in one event loop.
+    ``clock_s`` is any clock that only goes forward."""
 
-    def __init__(self, keep: Callable[[bool], Awaitable[None]], log: BoundLogger) -> None:
+    def __init__(
+        self, keep: Callable[[bool], Awaitable[None]], log: BoundLogger, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self.paused = False
         self._keep = keep
         self._log = log
+        self._clock_s = clock_s
+        self._resumed_s: float | None = None
         self._logged = False
         self._one_by_one = asyncio.Lock()
 
@@ -39,9 +48,15 @@ class Pausing:
             await self._keep(paused)
             if paused != self.paused:
                 self.paused = paused
+                self._resumed_s = None if paused else self._clock_s()
                 self._log.info("application paused" if paused else "application resumed")
             # Actors that still start get it when they have started.
             await asyncio.gather(*(self.tell(actor) for actor in actors()))
+
+    @property
+    def has_just_resumed(self) -> bool:
+        """True while the actors' shares of time still cover a part of the pause."""
+        return self._resumed_s is not None and self._clock_s() - self._resumed_s < WINDOW_S + _REPORTED_WITHIN_S
 
     async def tell(self, actor: OrderReceiver) -> None:
         """Send the setting to one actor."""

@@ -59,6 +59,7 @@ class StatusCalls:
             if self._state.has_ended
             else waits_for(it, self._periodic, self._no_broker(), self._restarted),
             paused=self._pausing.paused,
+            has_just_resumed=self._pausing.has_just_resumed,
             stuck=self._periodic.stuck if self._periodic is not None and not self._state.has_ended else (),
             scaling=self._scaling.status if self._scaling is not None else None,
             unhosted=it.machine.unhosted if it and not self._state.has_ended else {},

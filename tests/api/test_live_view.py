@@ -15,7 +15,7 @@ from penstock.api.page.live_bodies import LiveDocument
 from penstock.api.page.live_view import LiveView
 from penstock.cluster.health import Health
 from penstock.cluster.missing_brokers import BrokerLosses, MissingBroker
-from penstock.cluster.read_side import ApplicationState, ApplicationStatus
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus, ScalingStatus
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
 from tests.api.fake import STATUS
@@ -65,6 +65,13 @@ def test_a_silent_actor_shows_no_figures() -> None:
     assert [(each.lag, each.committed) for each in silent.topics] == [(None, 3)], "what is committed holds"
     assert document.operators == {}
     assert document.application["it"].lag_is_known is False
+
+
+def test_the_number_of_actors_that_the_load_needs_is_in_it() -> None:
+    status = application(actor("one", task(0)))
+    scaling = ScalingStatus(wanted=2, advised=7, reason="", automatic=False, minimum=1, maximum=8)
+    found = [live(each).application["it"].advised_actors for each in (status, replace(status, scaling=scaling))]
+    assert found == [None, 7]
 
 
 def test_rates_are_of_the_time_between_two_answers() -> None:

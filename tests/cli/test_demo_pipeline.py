@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ class Typed:
 
     def at_the_end(self, command: str) -> None: ...
 
-    def caught_up(self, application_id: str, records: int) -> None: ...
+    def caught_up(self, application_id: str, topics: Sequence[str]) -> None: ...
 
 
 def test_the_page_has_the_demos_steps_and_commands(tmp_path: Path) -> None:

@@ -227,6 +227,7 @@ def test_an_operator_that_takes_less_than_half_of_the_time_is_not_blamed() -> No
         (application(actor("one", error="boom")), "failed one", "tasks", "one"),
         (application(actor("one", without_lease=True)), "without lease one", "tasks", "one"),
         (application(unhosted={TaskId(0, 1): "no CPU"}), "unhosted 0_1", "tasks", "0_1"),
+        (application(unhosted={TaskId(0, 1): "no CPU", TaskId(0, 2): "no CPU"}), "unhosted 0_1", "tasks", None),
         (application(stuck=(StuckTask(TaskId(0, 2), "one", "in", 2, 7, 3, 60.0),)), "stuck 0_2", "tasks", "0_2"),
         (application(waiting="no broker answers"), "waiting", "overview", None),
         (application(actor("one", task(0, parted=(("a", "b"),)))), "parted ('a', 'b')", "topology", "a"),

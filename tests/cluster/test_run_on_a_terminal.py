@@ -30,12 +30,25 @@ def log_of(lines: list[str]) -> Path:
     return Path(first.removeprefix("Log: "))
 
 
+def runs_everywhere(lines: list[str]) -> bool:
+    """True if a table among ``lines`` has four running tasks on four actors."""
+    rows = [line.split() for line in lines]
+    actors = [row[1] if row[2:3] == ["running"] else "" for row in rows]
+    return any(
+        row[0] == "all" and "" not in (four := actors[number - 4 : number]) and len(set(four)) == 4
+        for number, row in enumerate(rows)
+    )
+
+
 @pytest.mark.submission
 def test_a_terminal_shows_the_table_and_ctrl_c_drains(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
     it = word_count()
-    it.send(["a b a", "c a"])
     write_program(tmp_path, it)
     with on_terminal(*RUN, cwd=tmp_path, env=environment(RAY_ADDRESS=gcs_address())) as seen:
+        # A task that still moves counts from zero again.
+        eventually(lambda: runs_everywhere(seen.lines), "each task on an actor of its own")
+        it.send(["a b a", "c a"])
+        # Two lines in, five words through the repartition topic.
         eventually(lambda: any(line.split()[:2] == ["all", "7"] for line in seen.lines), "all processed")
         seen.press(CONTROL_C)
         assert seen.wait() == 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from penstock.cluster.read_side import ScalingStatus
 from tests.page.server import PageServer
 from tests.page.views import opened
 from tests.page.watch import Watch
@@ -36,6 +38,17 @@ def test_the_number_of_actors_is_set(server: PageServer, page: Page, operated: l
     scale.get_by_role("button", name="Scale").click()
     expect(scale).to_have_count(0)
     assert operated == ["scale to 5"]
+
+
+def test_the_number_that_the_load_needs_is_proposed(server: PageServer, page: Page, operated: list[str]) -> None:
+    advice = ScalingStatus(wanted=2, advised=7, reason="", automatic=False, minimum=1, maximum=8, counts=())
+    server.side.current = replace(server.side.current, scaling=advice)
+    opened(page, server.url, "tasks")
+    scale = dialog(page, "Scale …")
+    expect(scale).to_contain_text("has 2 stream actors now; the load that is measured needs 7.")
+    scale.get_by_role("button", name="Scale").click()
+    expect(scale).to_have_count(0)
+    assert operated == ["scale to 7"]
 
 
 def test_a_task_is_moved_to_another_actor(server: PageServer, page: Page, operated: list[str]) -> None:

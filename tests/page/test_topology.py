@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from penstock.cluster.health import Health
+from penstock.cluster.missing_brokers import BrokerLosses, MissingBroker
+from penstock.common.ids import TopicPartition
 from penstock.common.metric_names import NODE
 from tests.page.applications import lags, orders_topology, status_of, with_price, with_task
 from tests.page.server import PageServer
@@ -178,3 +182,19 @@ def test_the_strip_has_a_cell_for_each_task_that_shows_how_far_it_is_behind(serv
     page.keyboard.press("Enter")
     shown(page, "tasks")
     expect(page.get_by_role("complementary").get_by_role("heading", name="Task 0_2")).to_be_visible()
+
+
+def test_a_topic_without_leaders_and_the_tasks_that_wait_for_it_are_marked(server: PageServer, page: Page) -> None:
+    opened(page, server.url, "topology")
+    topic, cell = part(page, "orders"), page.locator("[data-task='0_2']")
+    edge = topic.locator(".shape").evaluate("(shape) => getComputedStyle(shape).stroke")
+    expect(cell.locator(".sign")).to_have_text("")
+    away = MissingBroker(2, "two:9092", 1_000, (TopicPartition("orders", 2),), ())
+    losses = BrokerLosses((away,), (("orders", 4),))
+    server.side.current = replace(server.side.current, health=Health(brokers=losses))
+    expect(topic.locator(".note")).to_have_text("1 without a leader")
+    expect(topic.locator("title")).to_have_text(re.compile(", 1 partition without a leader$"))
+    assert topic.locator(".shape").evaluate("(shape) => getComputedStyle(shape).stroke") != edge
+    expect(cell.locator(".sign")).to_have_text("w")
+    expect(cell).to_have_attribute("title", re.compile("waits: partition 2 of topic orders has no leader$"))
+    expect(page.locator("[data-task='0_1'] .sign")).to_have_text("")

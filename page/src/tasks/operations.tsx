@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { ConfirmDialog } from "../common/dialog";
-import { counted } from "../common/numbers";
+import { count, counted } from "../common/numbers";
 import { visible } from "../common/text";
 import { Operation } from "../session/operation";
 import type { Session } from "../session/session";
@@ -52,18 +52,23 @@ function PauseDialog(properties: DialogProperties & { paused: boolean }) {
 
 function ScaleDialog({ session, onClose }: DialogProperties) {
   const now = session.document.sections.actors.ids.peek().length;
-  const wanted = useSignal(String(now));
-  const count = Number(wanted.value);
-  const valid = /^\d+$/.test(wanted.value.trim()) && count > 0;
+  const advised = session.application.peek()?.advised_actors ?? now;
+  const wanted = useSignal(String(advised));
+  const chosen = Number(wanted.value);
+  const valid = /^\d+$/.test(wanted.value.trim()) && chosen > 0;
   return (
     <ConfirmDialog
       title="Set the number of stream actors?"
       action="Scale"
       incomplete={!valid}
-      onConfirm={() => session.client.post(`${session.path.value}scale`, { count })}
+      onConfirm={() => session.client.post(`${session.path.value}scale`, { count: chosen })}
       onClose={onClose}
     >
-      <p>The application has {counted(now, "stream actor")} now. It keeps the new number until someone changes it.</p>
+      <p>
+        The application has {counted(now, "stream actor")} now
+        {advised === now ? "" : `; the load that is measured needs ${count(advised)}`}. It keeps the new number until
+        someone changes it.
+      </p>
       <label class="field">
         Stream actors
         <input

@@ -1,5 +1,5 @@
 import { busyHeat, heatClass } from "../common/heat";
-import { isKnown, percent, rate, short } from "../common/numbers";
+import { counted, isKnown, percent, rate, short } from "../common/numbers";
 import { visible } from "../common/text";
 import type { Operator } from "../server/document";
 import type { LiveDocument } from "../server/live_document";
@@ -34,20 +34,21 @@ export function BoxLink({ box, functions, document, view, selected, reached }: P
   const operator = isOperator(box) ? document.sections.operators.value(nameOf(box.id)) : undefined;
   const busy = operator?.busy ?? null;
   const heat = isOperator(box) ? heatClass(busyHeat(busy)) : "";
+  const leaderless = box.topic === null ? 0 : (document.sections.topics.value(box.topic)?.without_leader.length ?? 0);
   const share = isKnown(busy) ? percent(busy) : "";
   const room = (box.width - (share === "" ? 2 * BESIDE_PX : BESIDE_NOTE_PX)) / NOTE_PX;
-  const text = noteWithFunction(box.note, functions, room);
+  const text = leaderless > 0 ? `${leaderless} without a leader` : noteWithFunction(box.note, functions, room);
   const note = share === "" || text.length <= room ? text : "";
   return (
     <a
       id={elementId(box)}
-      class={`box ${box.kind} ${heat}`}
+      class={`box ${box.kind} ${heat} ${leaderless > 0 ? "leaderless" : ""}`}
       href={hashOf(view, box.id)}
       tabindex={reached ? 0 : -1}
       draggable={false}
       aria-current={selected ? "true" : undefined}
     >
-      <title>{visible(`${box.title}${share === "" ? "" : `, ${share} busy`}${recordsOf(operator)}`)}</title>
+      <title>{visible([box.title, ...figuresOf(operator, share, leaderless)].join(", "))}</title>
       <Shape box={box} />
       {isKnown(busy) ? (
         <rect
@@ -64,8 +65,12 @@ export function BoxLink({ box, functions, document, view, selected, reached }: P
   );
 }
 
-function recordsOf(operator: Operator | undefined): string {
-  return isKnown(operator?.records_per_s) ? `, ${short(operator.records_per_s)} records/s` : "";
+function figuresOf(operator: Operator | undefined, share: string, leaderless: number): string[] {
+  return [
+    ...(share === "" ? [] : [`${share} busy`]),
+    ...(isKnown(operator?.records_per_s) ? [`${short(operator.records_per_s)} records/s`] : []),
+    ...(leaderless > 0 ? [`${counted(leaderless, "partition")} without a leader`] : []),
+  ];
 }
 
 function Shape({ box }: { box: Box }) {

@@ -49,8 +49,12 @@ function grouped(ids: readonly string[], only: number | undefined): [string, str
   return [...groups];
 }
 
-/** Signs of tasks that do not process. */
+/** Signs of tasks that do not process, by their state. */
 const SIGNS: Partial<Record<Task["state"], string>> = { restoring: "r", waiting: "w", silent: "?", created: "c" };
+
+function signOf(task: Task): string {
+  return SIGNS[task.state] ?? (task.waits_for === null ? "" : "w");
+}
 
 function Cell({ id, document, reached }: { id: string; document: LiveDocument; reached: boolean }) {
   const task = document.sections.tasks.value(id);
@@ -68,7 +72,7 @@ function Cell({ id, document, reached }: { id: string; document: LiveDocument; r
     >
       <span class={`fill fill-${heat ?? 0}`} />
       <span class="sign" aria-hidden="true">
-        {SIGNS[task.state] ?? ""}
+        {signOf(task)}
       </span>
     </a>
   );
@@ -78,7 +82,8 @@ function describe(id: string, task: Task): string {
   const behind = isKnown(task.behind_s) ? `${seconds(task.behind_s)} behind` : "time behind not known";
   const actor = task.actor_id === null ? "no actor" : visible(task.actor_id, 80);
   const figures = isKnown(task.records_per_s) ? `, ${rate(task.records_per_s)}, busy ${percent(task.busy)}` : "";
-  return `Task ${id}: ${behind}, ${task.state}${figures}, ${actor}`;
+  const waits = task.waits_for === null ? "" : `, waits: ${visible(task.waits_for, 160)}`;
+  return `Task ${id}: ${behind}, ${task.state}${figures}, ${actor}${waits}`;
 }
 
 const STEPS: Record<string, (cells: HTMLElement[], at: number) => number> = {
