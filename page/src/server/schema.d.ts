@@ -686,6 +686,12 @@ export interface components {
              */
             generation?: number;
             /**
+             * Advised Actors
+             * @description Number of stream actors that the measured load needs.
+             * @default null
+             */
+            advised_actors?: number | null;
+            /**
              * May Operate
              * @description True if this request may also pause, resume and change the application.
              */
