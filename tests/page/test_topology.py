@@ -192,7 +192,7 @@ def test_a_topic_without_leaders_and_the_tasks_that_wait_for_it_are_marked(serve
     away = MissingBroker(2, "two:9092", 1_000, (TopicPartition("orders", 2),), ())
     losses = BrokerLosses((away,), (("orders", 4),))
     server.side.current = replace(server.side.current, health=Health(brokers=losses))
-    expect(topic.locator(".note")).to_have_text("1 without a leader")
+    expect(topic.locator(".note")).to_have_text("no leader: 1")
     expect(topic.locator("title")).to_have_text(re.compile(", 1 partition without a leader$"))
     assert topic.locator(".shape").evaluate("(shape) => getComputedStyle(shape).stroke") != edge
     expect(cell.locator(".sign")).to_have_text("w")

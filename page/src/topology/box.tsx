@@ -37,7 +37,7 @@ export function BoxLink({ box, functions, document, view, selected, reached }: P
   const leaderless = box.topic === null ? 0 : (document.sections.topics.value(box.topic)?.without_leader.length ?? 0);
   const share = isKnown(busy) ? percent(busy) : "";
   const room = (box.width - (share === "" ? 2 * BESIDE_PX : BESIDE_NOTE_PX)) / NOTE_PX;
-  const text = leaderless > 0 ? `${leaderless} without a leader` : noteWithFunction(box.note, functions, room);
+  const text = leaderless > 0 ? `no leader: ${leaderless}` : noteWithFunction(box.note, functions, room);
   const note = share === "" || text.length <= room ? text : "";
   return (
     <a
