@@ -92,7 +92,7 @@ def summary(report: BackfillReport) -> Table:
     """Returns a table that shows people what a backfill did."""
     stages = "1 stage" if report.stages == 1 else f"{report.stages} stages"
     title = {"none": "Backfill without output", "dry-run": "Dry run"}.get(report.kind, "Backfill")
-    table = Table(title=f"{title}: {stages} in {report.seconds:.1f} s", title_justify="left", box=None)
+    table = Table(title=f"{title}: {stages} in {report.seconds:.1f} s", title_justify="left", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("topic")
     table.add_column("records", justify="right")
