@@ -100,6 +100,7 @@ def test_the_sentence_of_then_is_shown_with_the_time_since_which_it_held(hour: P
     finding = then(page).locator(".finding")
     expect(finding).to_contain_text("1 of 2 tasks is behind <b>")
     expect(finding.locator(".since")).to_contain_text(re.compile("since .*, for 60 min"))
+    expect(finding.locator("time")).to_have_attribute("title", re.compile(r"^20\d\d-\d\d-\d\dT.*Z$"))
     page.get_by_role("button", name="Back to now").click()
     expect(page.locator(".then .finding")).to_have_count(0)
 

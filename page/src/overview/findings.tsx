@@ -1,6 +1,6 @@
 import { useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { moment, seconds } from "../common/numbers";
+import { moment, seconds, utc } from "../common/numbers";
 import { visible } from "../common/text";
 import type { Finding, Level } from "../server/document";
 import { hashOf } from "../session/route";
@@ -46,7 +46,10 @@ export function Sentence({ finding, now, more }: { finding: Finding; now: number
       <span class="sentence">{visible(finding.sentence)}</span>
       {finding.since_ms === null ? null : (
         <span class="since">
-          since <time dateTime={new Date(finding.since_ms).toISOString()}>{moment(finding.since_ms, now)}</time>
+          since{" "}
+          <time dateTime={utc(finding.since_ms)} title={utc(finding.since_ms)}>
+            {moment(finding.since_ms, now)}
+          </time>
           {`, for ${seconds(Math.max(0, now - finding.since_ms) / 1000)}`}
         </span>
       )}
