@@ -358,8 +358,8 @@ def test_a_lost_mapping_is_to_us_what_being_fenced_is(step: str, code: int) -> N
     transactions = Transactions(Refusing(code), "nowhere:9092", SETTINGS)
     steps: dict[str, Callable[[], object]] = {
         "begin": transactions.begin,
-        "commit": lambda: transactions.commit({TopicPartition("in", 0): CommittedOffset(1, "")}, b"").result(10),
-        "abort": lambda: transactions.abort().result(10),
+        "commit": lambda: transactions.commit({TopicPartition("in", 0): CommittedOffset(1, "")}, b"").result(60),
+        "abort": lambda: transactions.abort().result(60),
     }
     with pytest.raises(TransactionAbortedError) as raised:
         steps[step]()

@@ -66,7 +66,7 @@ class Application:
         producer = self.clients.producer()
         for number, key in enumerate(keys):
             producer.send(self.input, key.encode(), value.encode(), 1000 + number)
-        assert producer.flush(10)
+        assert producer.flush(60)
         producer.close()
 
     def committed(self) -> int:
@@ -103,7 +103,7 @@ class Application:
             self.spec, "stream/1", self.clients, committer or self.commit, lease=Lease.unlimited(time.monotonic)
         )
         threading.Thread(target=loop.run, daemon=True).start()
-        loop.assign(1, {TASK: frozenset({TopicPartition(self.input, TASK.partition)})}).result(30)
+        loop.assign(1, {TASK: frozenset({TopicPartition(self.input, TASK.partition)})}).result(60)
         return loop
 
 
@@ -153,19 +153,19 @@ def test_counts_survive_a_restart_and_a_lost_disk(
     app.write(*words)
     loop = app.started()
     eventually(lambda: app.committed() == 4000, "everything is committed")
-    (answer,) = loop.query([key_query("a")]).result(10)
+    (answer,) = loop.query([key_query("a")]).result(60)
     assert answer.rows == ((b"a", 2000, 1000 + 3999),)
-    loop.stop().result(30)
+    loop.stop().result(60)
     app.write("a")
     loop = app.started()
     eventually(lambda: app.committed() == 4001, "the rest is committed")
-    loop.stop().result(30)
+    loop.stop().result(60)
     (tmp_path / "state").rename(tmp_path / "lost")
     app.write("a")
     loop = app.started()
     eventually(lambda: app.committed() == 4002, "the last one is committed")
-    loop.stop().result(30)
-    assert loop.finished.result(10) is None
+    loop.stop().result(60)
+    assert loop.finished.result(60) is None
     assert app.last_counts() == {b"a": 2002, b"b": 1000, b"c": 1000}
 
 
@@ -193,7 +193,7 @@ def test_a_broker_that_is_stopped_and_started_under_load_costs_no_record(
             eventually(lambda: loop.finished.done() or safely(app.committed, -1) == total, "all is committed")
             assert not loop.finished.done(), loop.finished.result()
             assert sum(app.last_counts().values()) == total
-            loop.stop().result(30)
+            loop.stop().result(60)
             assert not static_member.failed.done()
 
 
@@ -211,7 +211,7 @@ def test_a_query_ends_the_wait_of_an_idle_loop(
     app = Application(broker, topic_name, tmp_path)
     app.write("a")
     loop = app.started()
-    eventually(lambda: bool(loop.query([key_query("a")]).result(10)[0].rows), "the record is processed")
+    eventually(lambda: bool(loop.query([key_query("a")]).result(60)[0].rows), "the record is processed")
     with monkeypatch.context() as patched:
         patched.setattr(stream_loop, "IDLE_WAIT_S", 1_000_000.0)  # from now on, each wait is twice the one before
         for _ in range(200):

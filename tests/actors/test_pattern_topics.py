@@ -55,9 +55,9 @@ def test_the_group_assigns_the_new_topic_to_the_same_static_member() -> None:
     clients = FakeClients("app", FakeBroker())
     clients.admin().create_topics([NewTopic("orders-a", 1), NewTopic("orders-b", 1)])
     with static_member_for(clients, "orders-a") as static_member:
-        assert static_member.assigned.get(timeout=10) == frozenset({FIRST})
+        assert static_member.assigned.get(timeout=60) == frozenset({FIRST})
         static_member.membership.subscribe(["orders-a", "orders-b"])
-        assert static_member.assigned.get(timeout=10) == frozenset({FIRST, LATER})
+        assert static_member.assigned.get(timeout=60) == frozenset({FIRST, LATER})
         assert static_member.failed.empty()
 
 
@@ -86,13 +86,13 @@ def test_a_static_member_without_topics_waits_for_one() -> None:
     clients = FakeClients("app", FakeBroker())
     clients.admin().create_topics([NewTopic("orders-a", 1)])
     with static_member_for(clients, "orders-a") as static_member:
-        assert static_member.assigned.get(timeout=10) == frozenset({FIRST})
+        assert static_member.assigned.get(timeout=60) == frozenset({FIRST})
         static_member.membership.subscribe([])
-        assert static_member.assigned.get(timeout=10) == frozenset()
+        assert static_member.assigned.get(timeout=60) == frozenset()
         refused = static_member.membership.commit({FIRST: CommittedOffset(1)}).exception(10)
         assert isinstance(refused, StreamsError)
         assert not isinstance(refused, FINAL), "it may be asked for again"
         static_member.membership.subscribe(["orders-a"])
-        assert static_member.assigned.get(timeout=10) == frozenset({FIRST})
-        static_member.membership.commit({FIRST: CommittedOffset(1)}).result(10)
+        assert static_member.assigned.get(timeout=60) == frozenset({FIRST})
+        static_member.membership.commit({FIRST: CommittedOffset(1)}).result(60)
         assert static_member.failed.empty()

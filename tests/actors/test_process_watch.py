@@ -154,7 +154,7 @@ def test_a_process_that_does_not_answer_on_its_own_node_either_is_killed(
     answers(monkeypatch, error)
     with process_called("ray::CoordinatorActor") as process:
         eventually(lambda: end_if_silent(Actor(), known(process)), "it has its title, and is killed")
-        assert process.wait(10) == -9
+        assert process.wait(60) == -9
         assert not end_if_silent(Actor(), HERE._replace(pid=process.pid)), "it has ended"
 
 

@@ -77,7 +77,7 @@ class Application:
         spec, lease = ApplicationSpec(builder.build(), self.config), Lease.unlimited(time.monotonic)
         loop = StreamLoop(spec, "stream/1", self.clients, self._commit, process_id="p", lease=lease)
         threading.Thread(target=loop.run, daemon=True).start()
-        loop.assign(1, {TASK: frozenset({TopicPartition(self.input, 0)})}).result(30)
+        loop.assign(1, {TASK: frozenset({TopicPartition(self.input, 0)})}).result(60)
         return loop
 
     def _commit(self, request: CommitRequest) -> Future[CommitAnswer]:
@@ -92,7 +92,7 @@ class Application:
         with closing(self.clients.producer()) as producer:
             for number, value in enumerate(VALUES):
                 producer.send(self.input, b"k", value.encode(), 1000 + number)
-            assert producer.flush(10)
+            assert producer.flush(60)
 
     def committed(self) -> int:
         """The committed offset; 0 if there is none, or no answer now."""
@@ -116,7 +116,7 @@ def test_each_refused_result_has_a_letter_and_the_others_are_written(
         return app.committed() == len(VALUES)
 
     eventually(done, "all is committed")
-    loop.stop().result(30)
+    loop.stop().result(60)
     written, letters = (read(app.clients, topic) for topic in (app.output, app.letters))
     if guarantee == "exactly_once_v2":
         assert (written, letters) == (["a", "b", "c", "d"], ["big 1", "big 2"])

@@ -26,7 +26,7 @@ def test_start_status_stop(tmp_path: Path) -> None:
         assert started.returncode == 0, started.stderr
         assert f"Kafka 4.3.1 answers at 127.0.0.1:{port}" in started.stdout
         assert f"Stop it with: penstock broker stop --port {port} --dir {folder}" in started.stdout
-        AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=10)
+        AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=60)
 
         running = penstock("status", "--dir", folder)
         assert running.returncode == 0

@@ -27,7 +27,7 @@ def test_the_message_is_repeated_until_the_block_ends() -> None:
             twice.set()
 
     with reported_while_draining(lambda: "a broker", tell, within_s=120.0, each_s=0.0):
-        assert twice.wait(10)
+        assert twice.wait(60)
     reported = len(lines)
     assert "(a broker)" in lines[0]
     assert len(lines) == reported

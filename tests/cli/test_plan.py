@@ -108,7 +108,7 @@ def test_with_a_broker_the_plan_counts_tasks_and_records_and_reports_a_refused_s
     producer = clients.producer()
     for topic in [changelog] * 30 + [repartition] * 5:
         producer.send(topic, b"k", b"\0" * 8, SENT_NOW, partition=1)
-    assert producer.flush(10)
+    assert producer.flush(60)
     producer.close()
     admin.commit(deploy.name, {TopicPartition(repartition, 1): CommittedOffset(3)})
 

@@ -33,7 +33,7 @@ class Subject:
         producer = clients.producer()
         for _ in range(10):
             producer.send(self.input, None, b"x", SENT_NOW, partition=0)
-        assert producer.flush(10)
+        assert producer.flush(60)
         producer.close()
         self.admin.commit(application_id, {self.partition: CommittedOffset(5, "AQAAAAAAAAAB")})
         self.state = state_dir / application_id

@@ -73,7 +73,7 @@ class WordCount:
         for number, line in enumerate(lines):
             self.sent.update(line.split())
             producer.send(self.lines, None, line.encode(), 1_000 + number, partition=number % 2)
-        assert producer.flush(30)
+        assert producer.flush(60)
         producer.close()
 
     def written(self) -> dict[str, int]:

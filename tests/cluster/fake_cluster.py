@@ -83,7 +83,7 @@ class FakeCluster:
     def stop_application(self, application_id: str, timeout_s: float) -> ApplicationStatus | None:
         self.calls.append("stop")
         self.stopping.set()
-        assert self.may_continue.wait(10)
+        assert self.may_continue.wait(60)
         self.now = ApplicationState.NOT_RUNNING
         return self.status() if self.drains else None
 

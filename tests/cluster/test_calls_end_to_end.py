@@ -87,7 +87,7 @@ class PricedOrders:
         for number in numbers:
             value = write(Order(f"item{number}", number))
             producer.send(self.orders, b"%d" % (number % 7), value, 1_000 + number, partition=number % 2)
-        assert producer.flush(30)
+        assert producer.flush(60)
         producer.close()
 
     def written(self) -> list[Priced]:

@@ -239,7 +239,7 @@ def test_an_error_is_printed_and_sets_the_exit_code(word_count: Callable[[], Wor
     it = word_count()
     producer = it.clients.producer()
     producer.send(it.lines, None, b"\xff\xfe", 1, partition=1)
-    producer.flush(10)
+    producer.flush(60)
     producer.close()
     write_program(tmp_path, it)
     result = penstock(tmp_path, "run", "program:app", RAY_ADDRESS=gcs_address())

@@ -214,7 +214,7 @@ def test_an_error_in_a_user_function_ends_the_application_with_its_place(word_co
     view = app.store("counts")
     producer = it.clients.producer()
     producer.send(it.lines, None, b"\xff\xfe", 1, partition=1)
-    producer.flush(10)
+    producer.flush(60)
     producer.close()
     eventually(lambda: app.state() is ApplicationState.ERROR, "state ERROR")
     error = app.status().error or ""

@@ -83,7 +83,7 @@ class Joined:
         producer = self.clients.producer()
         for key, value in rows:
             producer.send(topic, key.encode(), value, 1_000)
-        assert producer.flush(30)
+        assert producer.flush(60)
         producer.close()
 
     def ask(self) -> None:

@@ -142,7 +142,7 @@ def _find_a_warning(it: WordCount, client: httpx.Client, application: str) -> No
     """Has the actor log a warning, and finds it in the history with the section that explains it."""
     producer = it.clients.producer()
     producer.send(it.lines, None, b"\xff", 1_000, partition=0)
-    assert producer.flush(30)
+    assert producer.flush(60)
     producer.close()
 
     def warnings() -> list[EventBody]:

@@ -250,10 +250,10 @@ def test_a_question_under_way_when_its_application_is_closed_is_answered_so(
     view = app.store("counts")
     with ThreadPoolExecutor(1) as beside:
         answer = beside.submit(view.get, "a")
-        assert asked.wait(10)
+        assert asked.wait(60)
         app.close()
         with pytest.raises(ApplicationStateError, match="is closed"):
-            answer.result(10)
+            answer.result(60)
 
 
 class Rangeless:
@@ -338,13 +338,13 @@ def test_two_threads_that_close_at_once_close_once_and_both_wait(app: KafkaStrea
     cluster.may_continue.clear()
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(app.close)
-        assert cluster.stopping.wait(10)
+        assert cluster.stopping.wait(60)
         second = threads.submit(app.close)
         assert not app.close(0.0), "no time to wait for the other thread"
         assert not second.done()
         cluster.may_continue.set()
-        assert first.result(10)
-        assert second.result(10)
+        assert first.result(60)
+        assert second.result(60)
     assert cluster.calls.count("stop") == 1
 
 

@@ -107,7 +107,7 @@ def test_a_program_that_fails_is_tried_again_from_its_last_commit_until_the_hand
     producer = clients.producer()
     for value in ("good", "bad", "good"):
         producer.send(source, b"k", value.encode(), 1_000, partition=0)
-    assert producer.flush(30)
+    assert producer.flush(60)
     eventually(lambda: heard.exists() and len(heard.read_text().split()) >= 2, "it fails, and again in another actor")
     assert app.state() is not ApplicationState.ERROR
     eventually(lambda: "bad" in (app.status().waiting or ""), "it says what it waits for, and why")
@@ -115,7 +115,7 @@ def test_a_program_that_fails_is_tried_again_from_its_last_commit_until_the_hand
     app.wait_until_running(PATIENCE_S)
     eventually(lambda: app.store("counts").get("k") == 3, "the record that failed, and what stands behind it")
     producer.send(source, b"k", b"hopeless", 1_000, partition=0)
-    assert producer.flush(30)
+    assert producer.flush(60)
     producer.close()
     eventually(lambda: app.state() is ApplicationState.ERROR, "the handler has given up")
     assert "hopeless" in (app.status().error or "")

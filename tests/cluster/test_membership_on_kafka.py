@@ -54,6 +54,6 @@ def test_a_commit_continues_after_the_broker_was_away_for_longer_than_the_sessio
         assert static_member.assigned.get() is None, "the session is lost"
         own_broker.start()
         eventually(lambda: committed(static_member.membership, 3), "committed again", 60, 0)
-        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        assert static_member.assigned.get(timeout=60) == frozenset({HERE})
         assert static_member.failed.empty()
         assert admin.committed("group") == {HERE: CommittedOffset(3)}

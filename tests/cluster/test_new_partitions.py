@@ -28,7 +28,7 @@ SOON = {"consumer.topic.metadata.refresh.interval.ms": 500}
 
 def grow(broker: str, topic: str, partitions: int) -> None:
     client = AdminClient({"bootstrap.servers": broker})
-    client.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+    client.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_the_tasks_of_new_partitions_start_while_the_others_run_on(
     key = next(word for word in map(str, range(100)) if partition_for(word.encode(), 3) == 2)
     producer = clients.producer()
     producer.send(source, key.encode(), b"here", 1_000, partition=2)
-    assert producer.flush(30)
+    assert producer.flush(60)
     producer.close()
     committed = {TopicPartition(source, 2)}
     eventually(lambda: committed <= clients.admin().committed(application_id).keys(), "the new partition is read")

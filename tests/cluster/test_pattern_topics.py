@@ -49,7 +49,7 @@ def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_st
 
     def send(topic: str, key: bytes) -> None:
         producer.send(topic, key, b"v", 1_000, partition=0)
-        assert producer.flush(30)
+        assert producer.flush(60)
 
     def counted(key: str) -> bool:
         return app.store("counts", wait_s=0).get(key) is not None
@@ -104,7 +104,7 @@ def test_exactly_once_a_topic_that_goes_takes_nothing_of_the_others_along(
     def send(topic: str) -> None:
         for partition in range(2):
             producer.send(topic, f"{topic[-1]}{partition}".encode(), b"v", 1_000, partition=partition)
-        assert producer.flush(30)
+        assert producer.flush(60)
 
     app = KafkaStreams(counting(application_id, counts), config)
     app.start()

@@ -63,7 +63,7 @@ class Clicks:
         for at in (0, 5_000):
             for user in KEYS:
                 producer.send(self.names, user.encode(), f"{user}/{at}".encode(), BASE + at)
-        assert producer.flush(30)
+        assert producer.flush(60)
         producer.close()
         consumer = self.clients.consumer()
         partitions = [ps.TopicPartition(topic, number) for topic in (self.clicks, self.names) for number in range(4)]

@@ -32,7 +32,7 @@ class Heard:
         return [self.next(), self.next()] == [("REBALANCING", "CREATED"), ("RUNNING", "REBALANCING")]
 
     def next(self) -> tuple[str, str]:
-        return self.changes.get(timeout=10)
+        return self.changes.get(timeout=60)
 
 
 def test_a_state_listener_hears_each_change_as_new_and_old_state(app: KafkaStreams, cluster: FakeCluster) -> None:
@@ -85,7 +85,7 @@ def test_a_state_listener_may_close_the_application(app: KafkaStreams, cluster: 
     app.set_state_listener(lambda new, old: closed.put(app.close()) if new is ApplicationState.ERROR else None)
     app.start()
     cluster.now = ApplicationState.ERROR
-    assert closed.get(timeout=10)
+    assert closed.get(timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_look_at_the_state_that_fails_is_no_change_of_state_and_the_listener_h
     assert heard.started()
     with monkeypatch.context() as patch:
         patch.setattr(control, "status_of", fails)
-        assert looked.wait(10)
+        assert looked.wait(60)
     cluster.now = ApplicationState.REBALANCING
     assert heard.next() == ("REBALANCING", "RUNNING")
     app.close()
@@ -153,7 +153,7 @@ def test_a_state_listener_hears_only_of_changes_that_the_drawing_has_whatever_wa
     assert heard.started(), "REBALANCING was over before anybody looked"
     cluster.now = ApplicationState.CREATED  # its coordinator was restarted, and begins again
     monkeypatch.setattr(control, "status_of", look)
-    assert {looks.get(timeout=10), looks.get(timeout=10)} == {ApplicationState.CREATED}
+    assert {looks.get(timeout=60), looks.get(timeout=60)} == {ApplicationState.CREATED}
     cluster.now = ApplicationState.REBALANCING
     assert heard.next() == ("REBALANCING", "RUNNING")
     cluster.now = ApplicationState.NOT_RUNNING

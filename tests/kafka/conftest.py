@@ -67,4 +67,4 @@ def real_rig(request: pytest.FixtureRequest, group: str) -> Rig:
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool], str], None]:
     """Calls a condition, which does the waiting itself, until it holds or 20 s have passed."""
-    return partial(waiting.eventually, timeout_s=20, look_each_s=0)
+    return partial(waiting.eventually, timeout_s=60, look_each_s=0)

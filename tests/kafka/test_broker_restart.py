@@ -44,7 +44,7 @@ def test_an_admin_client_answers_for_partitions_whose_leader_has_a_new_epoch(own
     admin, producer = clients.admin(), clients.producer()
     admin.create_topics([NewTopic("numbers", len(PARTITIONS))])
     producer.send("numbers", None, b"1", 1, partition=0)
-    assert producer.flush(30)
+    assert producer.flush(60)
     before = {PARTITIONS[0]: 1, PARTITIONS[1]: 0}
     for _ in range(3):
         assert admin.end_offsets(PARTITIONS) == before

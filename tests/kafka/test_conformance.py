@@ -28,7 +28,7 @@ def write(rig: Rig, topic: str, *rows: tuple[bytes | None, bytes | None, int], p
     with closing(rig.clients.producer()) as producer:
         for key, value, timestamp in rows:
             producer.send(topic, key, value, timestamp, None, partition)
-        assert producer.flush(10)
+        assert producer.flush(60)
 
 
 def rows_of(batches: list[RecordBatch]) -> list[Row]:
@@ -102,7 +102,7 @@ def test_headers_come_back_and_records_without_have_none(rig: Rig, eventually: E
     with closing(rig.clients.producer()) as producer:
         producer.send(topic, b"a", b"1", 1, [("trace", b"x"), ("trace", None)])
         producer.send(topic, b"b", b"2", 2)
-        assert producer.flush(10)
+        assert producer.flush(60)
     with reading(rig, {TopicPartition(topic, 0): BEGINNING}) as consumer:
         headers = [h for b in read(consumer, 2, eventually) for h in (b.headers or [None] * len(b))]
     assert [h and list(h) for h in headers] == [[("trace", b"x"), ("trace", None)], None]
@@ -120,7 +120,7 @@ def test_a_counting_sender_sends_as_its_producer_does_and_reports_what_and_how_o
         sink.send(topic, None, b"", now - 30_000_000, None, 0)
         sink.send(topic, b"k", None, now + 60_000)
         sink.send(topic, b"k", b"v", SENT_NOW)
-        assert producer.flush(10)
+        assert producer.flush(60)
         sent = sink.take()
         other = producer.counting()
     with reading(rig, {TopicPartition(topic, 0): BEGINNING}) as consumer:

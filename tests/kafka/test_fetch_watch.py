@@ -220,7 +220,7 @@ def write(rig: Rig, topic: str, count: int, partition: int) -> None:
     with closing(rig.clients.producer()) as producer:
         for _ in range(count):
             producer.send(topic, None, b"v", 1, partition=partition)
-        assert producer.flush(10)
+        assert producer.flush(60)
 
 
 def poll_until(consumer: ConfluentConsumer, ends: dict[TopicPartition, int]) -> dict[TopicPartition, list[int]]:
@@ -288,7 +288,7 @@ def test_it_is_found_while_another_partition_gives_records_all_the_time(
             sent += 1
             for batch in consumer.poll(100, 0.002):
                 read[batch.partition] += batch.offsets
-        assert producer.flush(10)
+        assert producer.flush(60)
     for tp, offsets in poll_until(consumer, {busy: sent}).items():
         read[tp] += offsets
     assert read == {stuck: [1], busy: list(range(sent))}

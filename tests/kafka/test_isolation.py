@@ -29,7 +29,7 @@ class Stranger:
 
     def write(self, value: bytes) -> None:
         self.producer.produce(self.topic, value, partition=0)
-        self.producer.flush(10)
+        self.producer.flush(60)
 
 
 def clients(broker: str, group: str, **overrides: str) -> ConfluentClients:
@@ -48,7 +48,7 @@ def topic(broker: str, topic_name: Callable[[str], str]) -> str:
     clients(broker, name).admin().create_topics([NewTopic(name, 1)])
     producer = clients(broker, name).producer()
     producer.send(name, b"k", b"plain", 1)
-    assert producer.flush(10)
+    assert producer.flush(60)
     producer.close()
     return name
 

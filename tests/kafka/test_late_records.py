@@ -49,7 +49,7 @@ def test_a_late_record_is_not_written_behind_later_ones(make: Callable[[str], Re
                 return False
 
             send(b"4")
-            assert producer.flush(20)
+            assert producer.flush(60)
             sprung = kafka.proxy.trap(lambda piece: PRODUCE in list(requests_in(piece)), passes=False)
             send(b"5")
             eventually(is_given_up, "nobody took it")

@@ -70,7 +70,7 @@ def test_a_full_queue_is_waited_for_and_nothing_is_lost_or_moved(real: Rig, even
     values = [b"%d" % number for number in range(5_000)]
     for value in values:
         producer.send(topic, b"k", value, 1, [("h", value)])
-    assert producer.flush(20)
+    assert producer.flush(60)
     producer.close()
     assert read_all(real, topic, len(values), eventually) == values
 
@@ -81,7 +81,7 @@ def test_headers_may_repeat_and_be_null(real: Rig, eventually: Eventually) -> No
     producer = real.clients.producer()
     producer.send(topic, b"k", b"v", 1)
     producer.send(topic, b"k", b"v", 1, headers)
-    assert producer.flush(20)
+    assert producer.flush(60)
     producer.close()
     consumer = real.clients.consumer()
     consumer.assign({TopicPartition(topic, 0): 0})
@@ -134,7 +134,7 @@ def test_the_name_of_a_topic_may_be_a_string_of_a_kind(real: Rig, eventually: Ev
     real.clients.admin().create_topics([NewTopic(Topics.ORDERS.value, 1)])
     producer = real.clients.producer()
     producer.send(Topics.ORDERS, b"k", b"v", 1)
-    assert producer.flush(20)
+    assert producer.flush(60)
     producer.close()
     assert b"v" in read_all(real, Topics.ORDERS.value, 1, eventually)
 
@@ -230,7 +230,7 @@ def test_a_partition_that_does_not_exist_is_named_at_the_latest_by_flush(real: R
 
     def write() -> None:
         producer.send(topic, b"k", b"v", 1, None, 7)
-        producer.flush(20)
+        producer.flush(60)
 
     with pytest.raises(ProductionError, match=rf"{topic}.*the partitioner chose a partition") as raised:
         write()
@@ -305,7 +305,7 @@ def test_marks_are_many_and_outlive_their_producer(real: Rig) -> None:
     for _ in range(300):
         producer.send(topic, b"k", b"v", 1, None, 0)
         marks.append(producer.mark())
-    assert producer.flush(20)
+    assert producer.flush(60)
     assert marks[-1].delivered()
     producer.send(topic, b"k", b"v", 1, None, 0)
     unfinished = producer.mark()
@@ -333,7 +333,7 @@ def test_a_partition_that_no_topic_can_have_is_refused_and_harms_nothing(real: R
 
     def write() -> None:
         producer.send(topic, b"k", b"v", 1, None, partition)
-        producer.flush(20)
+        producer.flush(60)
 
     with pytest.raises(ProductionError, match=topic):
         write()

@@ -46,7 +46,7 @@ def test_waiting_for_an_answer_takes_no_time_of_the_processor(flushed: bool, tmp
                     producer.send("log", b"k", b"%d" % number, 1, None, 0)
 
             send()
-            assert producer.flush(20)
+            assert producer.flush(60)
             held = kafka.proxy.trap(lambda piece: PRODUCE in list(requests_in(piece)), passes=False)
             send()
             eventually(held.is_set, "a request is on its way, and not answered")

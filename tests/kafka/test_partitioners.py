@@ -38,7 +38,7 @@ def test_a_topic_is_recognised_by_its_keys(
     producer = Producer({"bootstrap.servers": broker, **settings})
     for key in KEYS:
         producer.produce(topic, b"v", key)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     samples = {TopicPartition(topic, number): KeySample(number, PARTITIONS) for number in range(PARTITIONS)}
     read: list[bytes | None] = []
     with closing(clients.consumer()) as consumer:

@@ -43,7 +43,7 @@ NOT_ALLOWED = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not 
 
 def test_a_producer_that_takes_an_id_asks_again_as_soon_as_the_open_transaction_may_have_ended() -> None:
     client = Librdkafka(NOBODY, ENDING, ENDING)
-    Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(10)
+    Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(60)
     assert not client.answers
     assert client.waited_s < 0.5, "sooner than librdkafka would by itself"
 
@@ -52,14 +52,14 @@ def test_it_asks_no_more_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("penstock.kafka.transactions._INIT_S", 0.0)
     client = Librdkafka(ENDING, ENDING)
     with pytest.raises(BrokerUnreachableError, match=r"transactional id 'id'.*another is being ended"):
-        Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(10)
+        Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(60)
     assert client.answers == [ENDING]
 
 
 def test_a_final_refusal_is_not_retried() -> None:
     client = Librdkafka(NOT_ALLOWED)
     with pytest.raises(StreamsError, match="not allowed"):
-        Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(10)
+        Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(60)
 
 
 def test_an_id_goes_from_hand_to_hand_with_every_transaction_open(rig: Rig, eventually: Eventually) -> None:
@@ -70,14 +70,14 @@ def test_an_id_goes_from_hand_to_hand_with_every_transaction_open(rig: Rig, even
             taker = ends.enter_context(producing(rig))
             for partition in range(3):
                 taker.send(topic, b"k", b"%d" % number, number, None, partition)
-            assert taker.flush(10)
+            assert taker.flush(60)
             zombies.append(taker)
         last = zombies.pop()
         for zombie in zombies:
             with pytest.raises(TransactionAbortedError) as fenced:
-                zombie.commit_transaction({}, b"").result(40)
+                zombie.commit_transaction({}, b"").result(60)
             assert fenced.value.producer_is_spent
-        last.commit_transaction({}, b"").result(40)
+        last.commit_transaction({}, b"").result(60)
         reader = Reader(rig, topic)
         ends.callback(reader.consumer.close)
         eventually(reader.comes_to(b"7"), "the last one's record alone")

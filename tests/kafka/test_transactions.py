@@ -42,7 +42,7 @@ def committed_only(clients: KafkaClients) -> KafkaClients:
 @contextmanager
 def producing(rig: Rig, name: str = "0") -> Iterator[TransactionalProducer]:
     with closing(rig.clients.transactional_producer(f"{rig.group}-{name}")) as producer:
-        producer.init_transactions().result(40)
+        producer.init_transactions().result(60)
         producer.begin_transaction()
         yield producer
 
@@ -105,13 +105,13 @@ def test_sent_records_are_visible_once_they_are_committed(
     it = reader(topic)
     with producing(rig) as producer:
         producer.send(topic, b"k", b"1", 1, None, 0)
-        assert producer.flush(10)
+        assert producer.flush(60)
         eventually(it.comes_to(), "the end, which is in front of the open transaction")
-        producer.commit_transaction({}, b"").result(40)
+        producer.commit_transaction({}, b"").result(60)
         eventually(it.comes_to(b"1"), "the record")
         producer.begin_transaction()
         producer.send(topic, b"k", b"2", 2, None, 0)
-        producer.commit_transaction({}, b"").result(40)  # without a flush
+        producer.commit_transaction({}, b"").result(60)  # without a flush
         eventually(it.comes_to(b"1", b"2"), "the next one")
     assert it.offsets == [0, 2], "each transaction ends with a marker"
 
@@ -123,17 +123,17 @@ def test_aborted_records_are_never_visible_and_the_next_transaction_counts(
     it = reader(topic)
     with producing(rig) as producer:
         producer.send(topic, b"k", b"delivered", 1, None, 0)
-        assert producer.flush(10)
+        assert producer.flush(60)
         producer.send(topic, b"k", b"queued", 1, None, 0)
-        producer.abort_transaction().result(40)
+        producer.abort_transaction().result(60)
         producer.begin_transaction()
         mark = producer.mark()
         assert mark.delivered(), "nothing was sent in this one"
         producer.send(topic, b"k", b"good", 2, None, 0)
         sent = producer.mark()
-        assert producer.flush(10)
+        assert producer.flush(60)
         assert sent.delivered()
-        producer.commit_transaction({}, b"").result(40)
+        producer.commit_transaction({}, b"").result(60)
         eventually(it.comes_to(b"good"), "the one that counts")
         assert sent.ends() == {TopicPartition(topic, 0): it.offsets[0] + 1}, "behind the record, not the marker"
 
@@ -144,7 +144,7 @@ def test_offsets_are_committed_with_the_records(rig: Rig, eventually: Eventually
     offsets = {first: CommittedOffset(1, "note"), second: CommittedOffset(7, "")}
     with joined_member(rig, topic, eventually) as member, producing(rig) as producer:
         producer.send(topic, b"k", b"1", 1, None, 0)
-        producer.commit_transaction(offsets, member.group_metadata()).result(40)
+        producer.commit_transaction(offsets, member.group_metadata()).result(60)
         with closing(committed_only(rig.clients).consumer()) as consumer:
             found: dict[TopicPartition, CommittedOffset] = {}
 
@@ -160,13 +160,13 @@ def test_offsets_of_a_transaction_that_is_aborted_do_not_count(rig: Rig, eventua
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
     with joined_member(rig, topic, eventually) as member, producing(rig) as producer:
-        producer.commit_transaction({tp: CommittedOffset(5, "")}, member.group_metadata()).result(40)
+        producer.commit_transaction({tp: CommittedOffset(5, "")}, member.group_metadata()).result(60)
         producer.begin_transaction()
         producer.send(topic, b"k", b"1", 1, None, 0)
         # Right behind a commit the broker may not begin a transaction yet. An abort at that moment ends the producer
         # (INVALID_TXN_STATE), and penstock replaces it.
-        assert producer.flush(10)
-        producer.abort_transaction().result(40)
+        assert producer.flush(60)
+        producer.abort_transaction().result(60)
         producer.begin_transaction()
         with closing(committed_only(rig.clients).consumer()) as consumer:
             eventually(lambda: consumer.committed([tp]) == {tp: CommittedOffset(5, "")}, "the offset")
@@ -177,13 +177,13 @@ def test_the_last_to_take_an_id_has_it(rig: Rig, eventually: Eventually, reader:
     it = reader(topic)
     with producing(rig) as zombie:
         zombie.send(topic, b"k", b"of the zombie", 1, None, 0)
-        assert zombie.flush(10)
+        assert zombie.flush(60)
         with producing(rig) as successor:
             with pytest.raises(TransactionAbortedError) as fenced:
-                zombie.commit_transaction({}, b"").result(40)
+                zombie.commit_transaction({}, b"").result(60)
             assert fenced.value.producer_is_spent
             successor.send(topic, b"k", b"of the successor", 2, None, 0)
-            successor.commit_transaction({}, b"").result(40)
+            successor.commit_transaction({}, b"").result(60)
         eventually(it.comes_to(b"of the successor"), "the successor's record alone")
 
 
@@ -214,12 +214,12 @@ def test_offsets_of_a_replaced_member_are_refused_and_the_producer_continues(
         with joined_member(rig, topic, eventually) as member:
             producer.send(topic, b"k", b"refused", 1, None, 0)
             with pytest.raises(TransactionAbortedError) as refused:
-                producer.commit_transaction({tp: CommittedOffset(1, "")}, old).result(40)
+                producer.commit_transaction({tp: CommittedOffset(1, "")}, old).result(60)
             assert not refused.value.producer_is_spent
-            producer.abort_transaction().result(40)
+            producer.abort_transaction().result(60)
             producer.begin_transaction()
             producer.send(topic, b"k", b"taken", 2, None, 0)
-            producer.commit_transaction({tp: CommittedOffset(2, "")}, member.group_metadata()).result(40)
+            producer.commit_transaction({tp: CommittedOffset(2, "")}, member.group_metadata()).result(60)
             eventually(it.comes_to(b"taken"), "what the member has committed")
 
 
@@ -232,7 +232,7 @@ def test_a_record_that_the_broker_refuses_is_the_record_s_fault_and_what_was_sen
         producer.send(topic, b"k", b"x" * 5000, 1, None, 0)
         with pytest.raises(ProductionError, match=topic):
             eventually(lambda: producer.flush(0.2), "the refusal")
-        producer.abort_transaction().result(40)
+        producer.abort_transaction().result(60)
     eventually(reader(topic).comes_to(), "the end, and no record")
 
 
@@ -252,7 +252,7 @@ def test_an_id_that_is_refused_for_good_is_an_error_that_names_the_remedy_and_is
 
     client: Any = Refusing()
     with pytest.raises(KafkaRefusedError, match=r"cannot take the transactional id 'app-1'.*not for you") as refused:
-        Transactions(client, "here:9092", SETTINGS).init().result(10)
+        Transactions(client, "here:9092", SETTINGS).init().result(60)
     assert advice in str(refused.value)
 
 
@@ -265,5 +265,5 @@ def test_offsets_of_a_topic_that_is_gone_abort_the_transaction_and_end_nothing(m
 
     client: Any = Gone()
     with pytest.raises(TransactionAbortedError, match="orders") as aborted:
-        Transactions(client, "here:9092", SETTINGS).commit([("orders", 0, 5, "")], b"member").result(10)
+        Transactions(client, "here:9092", SETTINGS).commit([("orders", 0, 5, "")], b"member").result(60)
     assert aborted.value.producer_is_spent is not must_abort

@@ -99,7 +99,7 @@ def test_records_sent_right_after_giving_up_are_not_given_up(rig: Rig) -> None:
             producer.send(topic, b"given up, or not", b"%d" % each, 1, None, 0)
             assert producer.give_up(5)
             producer.send(topic, b"kept", b"%d" % each, 1, None, 0)
-            assert producer.flush(20)
+            assert producer.flush(60)
 
 
 @pytest.mark.parametrize("code", [KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.INVALID_PRODUCER_EPOCH])
@@ -131,7 +131,7 @@ def test_a_send_that_waits_in_a_full_queue_ends_when_another_thread_withholds_th
             assert not filling.done()
             producer.withhold()
             with pytest.raises(UndeliveredError, match="withdrawn"):
-                filling.result(10)
+                filling.result(60)
             assert producer.give_up(5)
             with pytest.raises(UndeliveredError, match="withdrawn"):
                 producer.send("t", b"k", b"later", 1, None, 0)
@@ -141,7 +141,7 @@ def test_a_producer_that_is_withheld_refuses_records_and_reports_each_loss_until
     topic = rig.topic()
     with closing(rig.clients.producer()) as producer:
         producer.send(topic, b"k", b"before", 1, None, 0)
-        assert producer.flush(20)
+        assert producer.flush(60)
         mark = producer.mark()
         producer.withhold()
         producer.poll()
@@ -153,7 +153,7 @@ def test_a_producer_that_is_withheld_refuses_records_and_reports_each_loss_until
         assert mark.ends() == {TopicPartition(topic, 0): 1}
         assert producer.give_up(5)
         producer.send(topic, b"k", b"after", 1, None, 0)
-        assert producer.flush(20)
+        assert producer.flush(60)
         assert rig.clients.admin().end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 2}
 
 
@@ -161,7 +161,7 @@ def test_a_producer_that_is_withheld_without_a_loss_continues_with_its_marks(rig
     topic = rig.topic()
     with closing(rig.clients.producer()) as producer:
         producer.send(topic, b"k", b"before", 1, None, 0)
-        assert producer.flush(20)
+        assert producer.flush(60)
         producer.withhold()
         producer.resume()
         assert producer.flush(0.0)

@@ -118,7 +118,7 @@ class LiveBunch:
             self._producer.send(
                 record.topic, record.key, record.value, record.timestamp, headers, partition=record.partition
             )
-        assert self._producer.flush(30)
+        assert self._producer.flush(60)
 
     def settle(self) -> None:
         """Wait until all records in source and repartition topics are processed and committed.

@@ -115,22 +115,22 @@ def test_exactly_once_what_is_committed_is_read_and_what_is_open_later(word_coun
 
     def lines(name: str, words: str) -> TransactionalProducer:
         producer = clients.transactional_producer(f"{word_count.application_id}-{name}")
-        producer.init_transactions().result(30)
+        producer.init_transactions().result(60)
         producer.begin_transaction()
         producer.send(word_count.lines, None, words.encode(), 1_000, None, 0)
-        assert producer.flush(30)
+        assert producer.flush(60)
         return producer
 
     app = word_count.app(processing_guarantee="exactly_once_v2")
     first, aborted, left_open = lines("1", "one two"), lines("2", "never"), lines("3", "late")
-    first.commit_transaction({}, b"").result(30)
-    aborted.abort_transaction().result(30)
+    first.commit_transaction({}, b"").result(60)
+    aborted.abort_transaction().result(60)
     word_count.send(["one"])
     with closing(left_open):
         report = backfill(app.topology, app.config, "local[2]")
         assert report.read == {word_count.lines: 1}
         assert changelog(word_count) == {"one": 1, "two": 1}
-        left_open.commit_transaction({}, b"").result(30)
+        left_open.commit_transaction({}, b"").result(60)
     report = backfill(app.topology, app.config, "local[2]")
     assert report.read == {word_count.lines: 2}
     assert changelog(word_count) == {"one": 2, "two": 1, "late": 1}
@@ -174,7 +174,7 @@ def test_state_without_offsets_is_not_taken_for_anything(word_count: WordCount) 
 def written(it: WordCount, topic: str) -> None:
     producer = it.clients.producer()
     producer.send(topic, b"the", LONG.serialize(1), 1, partition=0)
-    assert producer.flush(30)
+    assert producer.flush(60)
     producer.close()
 
 
@@ -193,7 +193,7 @@ def test_an_error_of_a_user_function_names_operator_and_record(broker: str, topi
     producer = clients.producer()
     for line in (b"good", b"bad", b"good"):
         producer.send(lines, None, line, 1, partition=1)
-    assert producer.flush(30)
+    assert producer.flush(60)
     with pytest.raises(StreamsError) as raised:
         backfill(failing(lines, out), config)
     message = str(raised.value)

@@ -149,7 +149,7 @@ def test_a_backfill_reads_and_writes_avro_and_calls_out(
     write, producer = serde(Order, f"{name}-orders").serialize, clients.producer()
     for number in range(100):
         producer.send(f"{name}-orders", b"k", write(Order("tea", number)), number, partition=number % 2)
-    assert producer.flush(30)
+    assert producer.flush(60)
     producer.close()
     builder = ps.StreamsBuilder()
     (

@@ -48,7 +48,7 @@ class Joined:
         for task, _, topic, _, _, key, value, timestamp, _ in rows:
             producer.send(topic, key, value, timestamp, None, task)
             self.driver.pipe(topic, task, Written(key, value, timestamp, NO_HEADERS))
-        assert producer.flush(30)
+        assert producer.flush(60)
         producer.close()
 
     def backfill(self) -> BackfillReport:

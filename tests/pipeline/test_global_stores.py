@@ -69,7 +69,7 @@ def test_a_backfill_joins_with_all_of_a_global_table(
         producer.send(users, b"u%d" % number, b"%d" % number, 1_000)
         producer.send(words, b"k%d" % number, b"w" * number, 1_000)
         producer.send(lines, b"k%d" % number, b"u%d" % number, 1_000)
-    assert producer.flush(30)
+    assert producer.flush(60)
     producer.close()
     report = backfill(described(lines, users, words, out), config, "local[2]")
     assert report.read == {lines: 100}

@@ -65,7 +65,7 @@ class Commands:
         """Start a command in a session of its own: all of its processes belong to it."""
         producer = self._clients.producer()
         producer.send(self._topic, None, b"one", 1, partition=0)
-        assert producer.flush(30)
+        assert producer.flush(60)
         producer.close()
         options = {
             "archive": [self._topic, "--to", f"{self._folder}/archive", "-b", self._broker, "--every", "0.1"],

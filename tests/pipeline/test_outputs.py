@@ -93,7 +93,7 @@ def test_a_dry_run_computes_the_state_again_and_names_what_differs(word_count: W
     producer = word_count.clients.producer()
     producer.send(changelog, b"the", LONG.serialize(7), 1, partition=partition_of(word_count, b"the"))
     producer.send(changelog, b"ghost", LONG.serialize(1), 1, partition=0)
-    assert producer.flush(30)
+    assert producer.flush(60)
     producer.close()
     committed = word_count.admin.committed(word_count.application_id)
     (wrong,) = run(word_count, dry()).compared

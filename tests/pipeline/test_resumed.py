@@ -45,7 +45,7 @@ class Interrupted:
         producer = self.clients.producer()
         for number, line in enumerate(LINES):
             producer.send(self.lines, None, line.encode(), number, partition=number % 4)
-        assert producer.flush(30)
+        assert producer.flush(60)
         producer.close()
 
     def app(self) -> ps.KafkaStreams:
@@ -192,7 +192,7 @@ def test_only_the_same_backfill_of_the_same_program_is_continued(
     at = TopicPartition(f"{it.lines}-counts-changelog", 1)
     producer = it.clients.producer()
     producer.send(*at[:1], b"k", b"v", 1, partition=at.partition)
-    assert producer.flush(30)
+    assert producer.flush(60)
     producer.close()
     with pytest.raises(ApplicationStateError, match=r"partition 1, ended at offset 0 .* and ends at 1 now"):
         it.backfill(RESUME)

@@ -136,4 +136,4 @@ def _let_in(address: str) -> None:
     )
     client = AdminClient({"bootstrap.servers": address})
     [done] = client.alter_user_scram_credentials([known]).values()
-    done.result(30)
+    done.result(60)

@@ -31,7 +31,7 @@ def all_is_done(clients: ConfluentClients, topic: str) -> None:
     admin.create_topics([NewTopic(topic, 1)])
     with closing(clients.producer()) as producer:
         producer.send(topic, b"k", b"v", 1)
-        assert producer.flush(10)
+        assert producer.flush(60)
     with closing(clients.consumer()) as consumer:
         consumer.assign({here: BEGINNING})
         assert take(lambda: [value for batch in consumer.poll(10, 0.2) for value in batch.values]) == [b"v"]

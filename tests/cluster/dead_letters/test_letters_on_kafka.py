@@ -39,7 +39,7 @@ def test_letters_are_shown_and_each_is_replayed_once(broker: str, topic_name: Ca
         for number in range(10):
             headers = [("number", b"%d" % number), *error_headers(source, number % 4, number)]
             producer.send(dlq, b"k", b"%d" % number, 1000 + number, headers, number % 2)
-        assert producer.flush(30)
+        assert producer.flush(60)
 
     read = read_letters(found.reading, dlq, 4)
     shown = shown_letters(dlq, read, serdes_of_topics(spec, origins_of(read.letters)))

@@ -36,13 +36,13 @@ class Logs:
     def transaction(self, *values: str, commit: bool | None = True) -> None:
         """Writes values in a transaction, and ends it unless ``commit`` is None."""
         producer = self.clients.transactional_producer("writer")
-        producer.init_transactions().result(10)
+        producer.init_transactions().result(60)
         producer.begin_transaction()
         for value in values:
             producer.send("t", b"k", value.encode(), 1, None, 0)
-        assert producer.flush(10)
+        assert producer.flush(60)
         if commit is not None:
-            (producer.commit_transaction({}, b"") if commit else producer.abort_transaction()).result(10)
+            (producer.commit_transaction({}, b"") if commit else producer.abort_transaction()).result(60)
 
     def source(self, key: Serde[Any] = TEXT, value: Serde[Any] = TEXT) -> TopicSource:
         """Returns the way to read it."""

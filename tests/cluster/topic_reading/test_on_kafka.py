@@ -37,18 +37,18 @@ def test_a_peek_finds_committed_records_behind_markers_and_open_transactions_and
     writers = ConfluentClients(broker, topic, producer_overrides={"message.max.bytes": 2 * LARGE})
     writers.admin().create_topics([NewTopic(topic, 3, config=large)])
     producer = writers.transactional_producer(topic)
-    producer.init_transactions().result(30)
+    producer.init_transactions().result(60)
     for number in range(30):
         producer.begin_transaction()
         producer.send(topic, b"k", f"v{number}".encode(), 1000 + number, [("h", None)], 0)
-        assert producer.flush(30)
-        (producer.commit_transaction({}, b"") if number % 3 else producer.abort_transaction()).result(30)
+        assert producer.flush(60)
+        (producer.commit_transaction({}, b"") if number % 3 else producer.abort_transaction()).result(60)
     producer.begin_transaction()
     producer.send(topic, b"k", b"x" * LARGE, 2000, None, 1)
-    producer.commit_transaction({}, b"").result(30)
+    producer.commit_transaction({}, b"").result(60)
     producer.begin_transaction()
     producer.send(topic, b"k", b"open", 3000, None, 0)
-    assert producer.flush(30)
+    assert producer.flush(60)
 
     found = peeked(source(broker), SERDES, topic, 10)
     values = [record.value for record in found.records if record.value]
@@ -60,7 +60,7 @@ def test_a_peek_finds_committed_records_behind_markers_and_open_transactions_and
     assert found.committed_only
     dirty = peeked(source(broker, "at_least_once"), SERDES, topic, 10)
     assert [each.value and each.value.value for each in dirty.records][:3:2] == ["open", "v29"]
-    producer.abort_transaction().result(30)
+    producer.abort_transaction().result(60)
     producer.close()
 
 
@@ -71,14 +71,14 @@ def test_all_versions_of_a_key_in_transactions_are_found_and_those_since_a_time(
     writers = ConfluentClients(broker, topic)
     writers.admin().create_topics([NewTopic(topic, 2, config={"cleanup.policy": "compact"})])
     producer = writers.transactional_producer(topic)
-    producer.init_transactions().result(30)
+    producer.init_transactions().result(60)
     for number in range(30):
         producer.begin_transaction()
         for written in (b"k", b"other"):
             value = f"v{number}".encode() if number % 5 else None
             producer.send(topic, written, value, 1000 + number, None, 1)
-        assert producer.flush(30)
-        (producer.commit_transaction({}, b"") if number % 3 else producer.abort_transaction()).result(30)
+        assert producer.flush(60)
+        (producer.commit_transaction({}, b"") if number % 3 else producer.abort_transaction()).result(60)
     producer.close()
     key = KeyOf(KeyForm(), b"k", (1,))
     wanted = [f"v{number}" if number % 5 else None for number in range(29, 0, -1) if number % 3]
@@ -92,7 +92,7 @@ def test_all_versions_of_a_key_in_transactions_are_found_and_those_since_a_time(
     plain = writers.producer()
     for number in range(20):
         plain.send(topic, b"k", b"v", 5000 + number, None, 0)
-        assert plain.flush(30)
+        assert plain.flush(60)
     plain.close()
     since = key_records(source(broker), SERDES, topic, KeyOf(KeyForm(), b"k", (0,)), KeyScan(from_ms=5015))
     assert [each.timestamp for each in since.records] == [5019, 5018, 5017, 5016, 5015]

@@ -36,12 +36,12 @@ def make_broker(tmp_path: Path) -> Iterator[Callable[..., LocalBroker]]:
 def write(bootstrap_servers: str, topic: str, value: bytes) -> None:
     producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": "all"})
     producer.produce(topic, value)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def create(bootstrap_servers: str, topic: str, replication_factor: int = 1, partitions: int = 1) -> None:
     client = AdminClient({"bootstrap.servers": bootstrap_servers})
-    client.create_topics([NewTopic(topic, partitions, replication_factor)])[topic].result(30)
+    client.create_topics([NewTopic(topic, partitions, replication_factor)])[topic].result(60)
 
 
 def read(bootstrap_servers: str, topic: str, count: int) -> list[bytes | None]:
@@ -149,8 +149,8 @@ def test_a_folder_that_is_not_prepared_in_time_is_an_error_that_names_it(
 
 def test_a_topic_is_not_created_by_naming_it(broker: str) -> None:
     client = AdminClient({"bootstrap.servers": broker})
-    client.list_topics("never-created", timeout=10)
-    assert "never-created" not in client.list_topics(timeout=10).topics
+    client.list_topics("never-created", timeout=60)
+    assert "never-created" not in client.list_topics(timeout=60).topics
 
 
 @pytest.mark.long

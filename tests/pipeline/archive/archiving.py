@@ -58,7 +58,7 @@ class Rig:
         producer = self.clients.producer()
         for number, value in enumerate(values):
             producer.send(topic, f"k{number % 7}".encode(), value.encode(), 1_000 + number, partition=partition, **more)
-        assert producer.flush(30)
+        assert producer.flush(60)
         producer.close()
 
     def transaction(self, topic: str, values: Iterable[str], end: str) -> TransactionalProducer:
@@ -68,7 +68,7 @@ class Rig:
         producer.begin_transaction()
         for number, value in enumerate(values):
             producer.send(topic, f"k{number}".encode(), value.encode(), 1_000 + number, partition=0)
-        assert producer.flush(30)
+        assert producer.flush(60)
         if end == "commit":
             producer.commit_transaction({}, b"").result()
         elif end == "abort":

@@ -59,7 +59,7 @@ def test_history_is_read_from_a_broker_that_demands_it_and_no_secret_is_shown(
     clients.admin().create_topics([NewTopic(topic, 1)])
     with closing(clients.producer()) as producer:
         producer.send(topic, b"k", b"v", 1)
-        assert producer.flush(10)
+        assert producer.flush(60)
     given = with_own_files(entries, tmp_path)
     secrets = {str(value) for key, value in entries.items() if is_secret(key)}
     secrets |= {lines for key in given if key == "ssl.key.location" for lines in key_lines(Path(given[key]))}

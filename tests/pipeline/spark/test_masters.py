@@ -51,7 +51,7 @@ class Program:
         with closing(self._clients.producer()) as producer:
             for number, word in enumerate(WORDS):
                 producer.send(name, b"", word.encode(), number + 1, None, number % 2)
-            assert producer.flush(30)
+            assert producer.flush(60)
 
     def topics(self) -> set[str]:
         return {topic for topic in self._clients.admin().topics() if topic.startswith(self._name)}
