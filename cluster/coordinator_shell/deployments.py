@@ -91,14 +91,14 @@ class Deployments:
         number = self.rollout.generation if generation is None else generation
         if number not in self._specs:
             return None
-        if number not in self._views:
+        if not _stands(self._views.get(number)):
             making = asyncio.to_thread(program_view, self._specs[number], number)
             self._views[number] = asyncio.ensure_future(making)
         return await asyncio.shield(self._views[number])
 
     async def rollout_view(self) -> RolloutView:
         """The last roll-out, for the page."""
-        if self._versions is not None and self._difference is None:
+        if self._versions is not None and not _stands(self._difference):
             making = asyncio.to_thread(version_difference, *self._versions)
             self._difference = asyncio.ensure_future(making)
         difference = None if self._difference is None else await asyncio.shield(self._difference)
@@ -192,3 +192,8 @@ class Deployments:
                 self._views.pop(old, None)
                 self._specs.pop(old, None)  # a restarted coordinator has the first program, but has not read it
                 await until_kept(partial(kept_rollout.delete_program, self._actor_id(), old), self._log)
+
+
+def _stands(made: asyncio.Future[Any] | None) -> bool:
+    """Returns True if ``made`` is being made or has been; after a failure it is made again."""
+    return made is not None and not (made.done() and (made.cancelled() or made.exception() is not None))

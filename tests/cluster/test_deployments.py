@@ -399,6 +399,27 @@ def test_the_page_sees_what_a_roll_out_changes_while_it_lasts_and_afterwards() -
     asyncio.run(play())
 
 
+def test_a_picture_or_a_difference_that_could_not_be_made_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        assert await host.deploy(wanted(program(loud=True))) is None
+        with monkeypatch.context() as patch:
+            for name in ("program_view", "version_difference"):
+                patch.setattr(deployments, name, fails)
+            for asked in (host.deployments.view, host.deployments.rollout_view):
+                with pytest.raises(MemoryError):
+                    await asked()
+        view, rollout = await host.deployments.view(), await host.deployments.rollout_view()
+        assert view is not None
+        assert rollout.difference is not None
+
+    asyncio.run(play())
+
+
 def test_the_difference_is_in_the_words_of_penstock_plan() -> None:
     difference = version_difference((3, reduced(TEXT)), (4, program(store="other", topic="others")))
     fates = {(each.kind, each.name): each.fate for each in difference.changes}
