@@ -99,13 +99,8 @@ class BatchMachine(CallMachine):
         self._batches.clear()
         self._alone.clear()
 
-    # ---- within ----
-
-    def _due_ms(self) -> float:
-        return 0.0 if self._since_ms is None else self._since_ms + min(self._max_wait_ms, self._call_ms / 2)
-
     @override
-    def _begin(self, now_ms: float) -> None:
+    def begin(self, now_ms: float) -> None:
         if self._ready and self._since_ms is None:
             self._since_ms = now_ms
         while len(self.running) < self._calls.max_in_flight:
@@ -116,6 +111,11 @@ class BatchMachine(CallMachine):
             for limit in self._limits:
                 limit.count(now_ms)
             self._start_batch(batch, now_ms)
+
+    # ---- within ----
+
+    def _due_ms(self) -> float:
+        return 0.0 if self._since_ms is None else self._since_ms + min(self._max_wait_ms, self._call_ms / 2)
 
     def _next_batch(self, now_ms: float) -> list[Element]:
         if self._alone:

@@ -139,11 +139,22 @@ class CallMachine:
             self._time_out(first, now_ms)
         if self._retries and self._retries[0][0] <= now_ms:
             self._try_again(now_ms)
-        self._begin(now_ms)
+        self.begin(now_ms)
 
     def begin(self, now_ms: float) -> None:
-        """Begin what may begin, and give up nothing: there are ends of calls that have not been reported yet."""
-        self._begin(now_ms)
+        """Begin what may begin, and give up nothing: there may be ends of calls that have not been reported yet."""
+        ready, running, most, limits = self._ready, self.running, self._calls.max_in_flight, self._limits
+        while ready and len(running) < most:
+            if limits and any(limit.due_ms() > now_ms for limit in limits):
+                return
+            element = ready.popleft()
+            if element.state != WAITING:  # it was given up between two tries
+                continue
+            if self.answers is not None and element.tries == 0 and self._shares(element, now_ms):
+                continue
+            for limit in limits:
+                limit.count(now_ms)
+            self._start(element, now_ms)
 
     def succeeded(self, number: int, result: Any, now_ms: float) -> None:
         """Take the result of a try."""
@@ -215,20 +226,6 @@ class CallMachine:
         return BreakerState.CLOSED if self.breaker is None else self.breaker.state
 
     # ---- within ----
-
-    def _begin(self, now_ms: float) -> None:
-        ready, running, most, limits = self._ready, self.running, self._calls.max_in_flight, self._limits
-        while ready and len(running) < most:
-            if limits and any(limit.due_ms() > now_ms for limit in limits):
-                return
-            element = ready.popleft()
-            if element.state != WAITING:  # it was given up between two tries
-                continue
-            if self.answers is not None and element.tries == 0 and self._shares(element, now_ms):
-                continue
-            for limit in limits:
-                limit.count(now_ms)
-            self._start(element, now_ms)
 
     def _try_again(self, now_ms: float) -> None:
         due, retries = [], self._retries
