@@ -21,6 +21,7 @@ from tests.pipeline.topologies import (
     STRING,
     foreign_key_chain,
     foreign_key_join,
+    foreign_key_join_merged_with_its_input,
     foreign_key_join_of_rows_that_expire,
     foreign_key_join_with_views,
     self_join,
@@ -43,6 +44,9 @@ def passes(topology: Topology) -> list[Pass] | None:
         assert not each.writes & written, "and writes what none has written"
         written |= each.writes
         shown.append((read - cycle.inner, len(read & cycle.inner), len(each.writes), each.partial))
+        own = {node.name for node in each.subtopology.nodes}
+        parents = {parent for node in each.subtopology.nodes for parent in getattr(node, "parents", ())}
+        assert parents <= own, "it has each operator with all that it gets records from"
     assert written == cycle.inner
     whole = {each.subtopology.id: each.subtopology for each in found if not each.partial}
     assert whole == {sub.id: sub for sub in cycle.subtopologies}
@@ -56,6 +60,10 @@ def passes(topology: Topology) -> list[Pass] | None:
         (
             foreign_key_join_with_views,
             [({"left"}, 0, 1, True), ({"right"}, 1, 1, False), ({"left", "views"}, 1, 0, False)],
+        ),
+        (
+            foreign_key_join_merged_with_its_input,
+            [({"left"}, 0, 1, True), ({"right"}, 1, 1, False), ({"left"}, 1, 0, False)],
         ),
         (self_join, [({"people"}, 0, 1, True), ({"people"}, 1, 1, True), ({"people"}, 2, 0, False)]),
         (

@@ -150,6 +150,15 @@ def foreign_key_join_of_a_branch() -> ps.Topology:
     return builder.build()
 
 
+def foreign_key_join_merged_with_its_input() -> ps.Topology:
+    """A stream as a table that is joined by foreign key, and merged with the results."""
+    builder = ps.StreamsBuilder()
+    left = builder.stream("left", ps.Consumed.with_(STRING, STRING))
+    joined = left.to_table(_kept("kept")).join(_table(builder, "right"), _foreign_key, _pair)
+    left.merge(joined.to_stream()).to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
 def foreign_key_join_with_views() -> ps.Topology:
     """A join of two tables by foreign key, and views: counted, and joined with the left table."""
     builder = ps.StreamsBuilder()
