@@ -294,10 +294,17 @@ def test_runs_that_take_no_time_by_the_clock_count_their_records() -> None:
     assert (task.busy_s("b"), task.records("b")) == (0.0, 10.0)
 
 
+def test_records_of_a_commit_count_even_if_measuring_seems_to_have_taken_all_its_time() -> None:
+    task = told(overhead=Overhead(0.0, 1.0))
+    task.run(COMMIT, b=(3, 0.5))
+    assert (task.busy_s("b"), task.records("b")) == (0.0, 3.0)
+
+
 def test_operators_never_have_more_than_the_time_of_their_runs() -> None:
     task = told(overhead=Overhead(0.0, 1 / 16))
     for _ in range(5):
         task.run(COMMIT, weight=2.0, source=(1, 0.25), b=(1, 0.5))
+    assert (task.records("source"), task.records("b")) == (5.0, 5.0), "which changes no count"
     spent_s = 5 * (0.75 - 2 / 16)
     assert task.busy_s("source") == pytest.approx(spent_s / 3)
     assert task.busy_s("b") == pytest.approx(spent_s * 2 / 3)
