@@ -67,9 +67,10 @@ class _Kind:
         if self.measured_runs < min(self.runs, _LEAST_RUNS):
             return None
         # The overhead of measuring is taken off each operator and off the run, so their sum may be larger by a little.
+        # That changes no count: of a commit or a punctuator, which have no records, calls grow as the time of the runs.
         measured_s = max(self.stood_for_s, sum(self.self_s.values()))
-        time_scale = self.seconds / measured_s if measured_s > 0 else 1.0
-        calls_scale = self.records / self.stood_for_records if self.stood_for_records > 0 else time_scale
+        time_scale = _ratio(self.seconds, measured_s)
+        calls_scale = _ratio(self.records, self.stood_for_records, _ratio(self.seconds, self.stood_for_s))
         return self.scaled(calls_scale, time_scale, self.seconds)
 
     def scaled(self, calls: float, time: float, seconds: float | None = None) -> _Kind:
@@ -246,6 +247,11 @@ class OperatorFigures:
             while len(samples) > 2 and now_s - samples[1][0] >= WINDOW_S:
                 samples.popleft()
         return samples[0]
+
+
+def _ratio(whole: float, part: float, otherwise: float = 1.0) -> float:
+    """Returns ``whole / part``; ``otherwise`` if ``part`` is nothing."""
+    return whole / part if part > 0 else otherwise
 
 
 def _as_usual(long: _Kind, usual: _Kind, known: _Kind | None) -> _Kind | None:

@@ -11,12 +11,13 @@ from penstock.tasks.measuring.operator_meter import Overhead
 class Thread:
     """The clocks of a thread, the runs of its tasks, and the numbers that chance brings."""
 
-    def __init__(self, share: float = 1.0, overhead: Overhead | None = None) -> None:
-        self.now_s, self.cpu_s = 0.0, 70.0
+    def __init__(self, share: float | None = None, overhead: Overhead | None = None, begun_s: float = 0.0) -> None:
+        self.now_s, self.cpu_s = begun_s, 70.0
         self.random = 0.5
         self.rolled = 0
         self.runs = MeasuredRuns(lambda: self.now_s, lambda: self.cpu_s, overhead or Overhead(), self.roll)
-        self.runs.share = share
+        if share is not None:
+            self.runs.share = share
 
     def roll(self) -> float:
         self.rolled += 1
@@ -65,7 +66,7 @@ def test_the_share_is_adjusted_each_fifth_of_a_second_so_that_measuring_takes_it
 
 
 def test_a_run_counts_as_many_times_as_its_weight() -> None:
-    thread = Thread()
+    thread = Thread(begun_s=4096.0)
     thread.works(0.25)
     assert thread.measure(0.001, weight=3.0) == pytest.approx(0.0015 / (0.003 / 0.25))
 
@@ -112,6 +113,12 @@ def test_the_share_at_most_doubles_each_fifth_of_a_second() -> None:
     assert thread.measure(0.0) == 1.0, "never more than all"
     thread.works(0.2)
     assert thread.measure(0.0) == 1.0
+
+
+def test_all_runs_are_measured_if_that_takes_less_than_the_budget() -> None:
+    thread = Thread()
+    thread.works(0.2)
+    assert thread.measure(0.000_15) == 1.0
 
 
 def test_the_share_is_never_less_than_one_of_two_thousand() -> None:

@@ -172,6 +172,14 @@ def test_the_time_of_measuring_is_taken_off_the_run_and_its_cost_is_noted() -> N
     assert len(task.runs.noted) == 2
 
 
+def test_the_cost_of_a_run_has_the_time_for_putting_plain_edges_back() -> None:
+    task = told()
+    task.meter.swap(lambda edge: task.spend(2.0 if edge is min else 4.0), min, max)
+    task.figures.begin()
+    assert task.figures.end(RECORDS, 3.0, 1) == 1.0
+    assert task.runs.noted == [(1.0, 6.0)]
+
+
 def test_a_run_is_long_by_its_time_without_that_of_measuring() -> None:
     task = told(overhead=Overhead(1 / 16, 1 / 8))
     task.run(records=1, source=(1, 3 / 16 + 0.015))
@@ -229,6 +237,19 @@ def test_each_step_of_a_commit_is_a_run_and_its_time_ends_before_the_next_step_i
     assert (task.busy_s("b"), task.records("b")) == (3.0, 2.0)
 
 
+def test_a_commit_that_the_process_gives_up_leaves_plain_edges() -> None:
+    task = told()
+
+    def steps() -> Iterator[None]:
+        yield
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(task.figures.steps(steps()))
+    assert not task.meter.running
+    assert task.figures._kinds[COMMIT].runs == 1
+
+
 # ---- estimates ----
 
 
@@ -260,7 +281,7 @@ def test_runs_of_more_weight_stand_for_more() -> None:
 def test_commits_have_no_records_and_are_estimated_by_their_time() -> None:
     task = told()
     for _ in range(5):
-        task.run(COMMIT, rest_s=0.5, b=(4, 0.125))
+        task.run(COMMIT, weight=2.0, rest_s=0.5, b=(4, 0.125))
     task.run(COMMIT, weight=0.0, rest_s=5.0)
     assert task.busy_s("b") == 2.5 * 2
     assert task.records("b") == 20 * 2
@@ -273,10 +294,17 @@ def test_runs_that_take_no_time_by_the_clock_count_their_records() -> None:
     assert (task.busy_s("b"), task.records("b")) == (0.0, 10.0)
 
 
+def test_records_of_a_commit_count_even_if_measuring_seems_to_have_taken_all_its_time() -> None:
+    task = told(overhead=Overhead(0.0, 1.0))
+    task.run(COMMIT, b=(3, 0.5))
+    assert (task.busy_s("b"), task.records("b")) == (0.0, 3.0)
+
+
 def test_operators_never_have_more_than_the_time_of_their_runs() -> None:
     task = told(overhead=Overhead(0.0, 1 / 16))
     for _ in range(5):
         task.run(COMMIT, weight=2.0, source=(1, 0.25), b=(1, 0.5))
+    assert (task.records("source"), task.records("b")) == (5.0, 5.0), "which changes no count"
     spent_s = 5 * (0.75 - 2 / 16)
     assert task.busy_s("source") == pytest.approx(spent_s / 3)
     assert task.busy_s("b") == pytest.approx(spent_s * 2 / 3)
@@ -284,10 +312,9 @@ def test_operators_never_have_more_than_the_time_of_their_runs() -> None:
 
 def test_a_call_that_is_shorter_than_its_overhead_takes_nothing() -> None:
     task = told(overhead=Overhead(0.25, 0.0))
-    for _ in range(5):
-        task.run(records=1, source=(1, 1.25), b=(1, 0.125))
-    assert (task.busy_s("b"), task.records("b")) == (0.0, 5.0)
-    assert task.busy_s("source") == 5.0 * (1.375 - 0.5)
+    task.run(records=1, source=(1, 1.25), b=(1, 0.125))
+    assert (task.busy_s("b"), task.records("b")) == (0.0, 1.0)
+    assert task.busy_s("source") == 1.375 - 0.5
 
 
 def test_an_operator_takes_no_more_than_all_the_time() -> None:

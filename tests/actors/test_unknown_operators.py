@@ -66,18 +66,35 @@ def test_commits_and_punctuators_that_were_known_once_are_left_out_together() ->
         for _ in range(5):
             task.run(kind, b=(1, 0.25))
     task.measured()
-    task.run(records=1, source=(1, 1.0))
+    task.run(records=1, source=(1, 0.5))
     for kind in (COMMIT, PUNCTUATORS):
         task.run(kind, weight=0.0, rest_s=4.0)
+    for _ in range(64):
+        task.run(records=1, weight=0.0, rest_s=1 / 64)  # a second that is unknown
     assert task.records("source") == pytest.approx(32.0 / 29.5)  # 2.5 s were before the first look
 
 
-def test_records_that_were_known_once_are_unknown_later() -> None:
+def test_that_time_is_of_the_tasks_time_of_which_half_may_be_unknown() -> None:
     task = Told()
-    usual(task, 5)
+    for _ in range(5):
+        task.run(COMMIT, b=(1, 0.25))
     task.measured()
-    task.run(COMMIT, b=(1, 0.25))
-    usual(task, 100, weight=0.0)
+    task.run(records=1, source=(1, 1.0))
+    task.run(COMMIT, weight=0.0, rest_s=8.0)
+    task.run(PUNCTUATORS, weight=0.0, rest_s=2.0)
+    assert task.records("source") == pytest.approx(32.0 / 30.75)
+
+
+@pytest.mark.parametrize("seconds", [SHORT_S, 0.5])
+def test_usual_and_long_runs_that_were_known_once_are_unknown_later(seconds: float) -> None:
+    task = Told()
+    for _ in range(5):
+        task.run(records=1, source=(1, seconds))
+    task.measured()
+    for _ in range(5):
+        task.run(COMMIT, other=(1, seconds))
+    for _ in range(8):
+        task.run(records=1, weight=0.0, rest_s=seconds)
     task.idle_until(32.0)
     assert task.measured() == {}
 
@@ -117,6 +134,16 @@ def test_long_runs_that_were_not_measured_count_as_if_their_records_took_the_usu
     task.run(records=20, weight=0.0, rest_s=0.125)
     assert task.records("b") == 20 * 1.5
     assert task.busy_s("b") == pytest.approx(5 * SHORT_S * 1.5)
+
+
+def test_long_runs_are_compared_with_usual_ones_of_the_same_half_minute() -> None:
+    task = Told()
+    for _ in range(100):
+        task.run(records=1, weight=0.0, rest_s=SHORT_S)
+    task.measured()
+    usual(task, 10)
+    task.run(records=20, weight=0.0, rest_s=0.125)
+    assert task.records("b") == pytest.approx(20 * 1.5 * 32.0 / (32.0 - 100 * SHORT_S))
 
 
 def test_long_runs_of_quick_records_count_by_their_time() -> None:
@@ -195,6 +222,17 @@ def test_totals_are_kept_each_five_seconds() -> None:
         task.figures.decoded("in", 1.0)
         task.measured()
     assert [seconds - 1024.0 for seconds, *_ in task.figures._samples] == [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0]
+
+
+def test_after_a_pause_figures_are_those_since_the_last_look_before_it() -> None:
+    task = told()
+    for seconds in (5.0, 10.0, 15.0, 20.0):
+        task.idle_until(seconds)
+        task.figures.decoded("in", 1.0)
+        task.measured()
+    task.figures.decoded("in", 2.0)
+    task.idle_until(84.0)
+    assert task.measured()["busy-ratio", "source"] == 2.0 / 64
 
 
 def test_figures_are_at_most_a_second_old() -> None:

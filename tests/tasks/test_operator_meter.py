@@ -87,6 +87,14 @@ def test_each_run_has_its_own_figures() -> None:
     assert (metered.of("one"), metered.of("two")) == ((0, 0.0), (1, 2.0))
 
 
+def test_an_edge_that_is_made_during_a_run_is_measured_from_then_on() -> None:
+    metered = Metered()
+    metered.meter.begin()
+    metered.edge("late", 1.0)()
+    metered.meter.end()
+    assert metered.of("late") == (1, 1.0)
+
+
 def test_the_seconds_of_two_children_are_taken_off_their_parent() -> None:
     metered = Metered()
     parent = metered.edge("parent", 1.0, metered.edge("one", 2.0, metered.edge("three", 8.0)), metered.edge("two", 4.0))
@@ -112,6 +120,16 @@ def test_a_function_within_a_node_is_its_time_and_no_record_and_has_the_same_ove
     assert metered.meter.end().longer_s == 2 * 0.75
     assert metered.of("node") == (0, 2 * (3.0 - 0.25))
     assert got == [("now", 1), ("now", 2)]
+
+
+def test_calls_that_are_shorter_than_the_overhead_are_made_good_by_longer_ones() -> None:
+    metered = Metered(Overhead(inside_s=0.25))
+    short, long = metered.edge("node", 0.125), metered.edge("node", 1.0)
+    metered.meter.begin()
+    short()
+    long()
+    metered.meter.end()
+    assert metered.of("node") == (2, 1.125 - 2 * 0.25)
 
 
 def test_a_call_that_fails_has_its_time_and_that_above_it_continues() -> None:
@@ -171,6 +189,19 @@ def test_a_source_whose_head_is_the_edge_into_its_only_child_counts_records_of_b
     assert heads[-1] is child
 
 
+def test_a_source_of_two_topics_counts_the_records_of_both_and_leaves_both_heads_plain() -> None:
+    metered, one, other = Metered(), list[Any](), list[Any]()
+    metered.meter.connect({"child": print}, {}, ())
+    for heads, topic in ((one, abs), (other, len)):
+        metered.meter.connect_source("source", topic, heads.append)
+    metered.meter.begin()
+    one[-1](-1)
+    other[-1]("ab")
+    metered.meter.end()
+    assert metered.of("source") == (2, 0.0)
+    assert (one[-1], other[-1]) == (abs, len)
+
+
 def test_a_node_that_only_passes_on_calls_the_timed_edge_of_its_child() -> None:
     metered, heads = Metered(), list[Any]()
 
@@ -225,7 +256,7 @@ def test_the_calibration_finds_what_reading_the_clock_takes_inside_and_around() 
 
 
 def test_the_calibration_takes_the_median_of_seven_tries() -> None:
-    ticks = (5.0, 1.0, 7.0, 3.0, 2.0, 6.0, 4.0)
+    ticks = (5.0, 1.0, 100.0, 3.0, 2.0, 6.0, 4.0)
     found = calibrated(ticking(lambda number, reading: ticks[number]))
     assert found.inside_s == pytest.approx(4 * (1 - 1 / 250))
     assert found.around_s == pytest.approx(4 * (1 + 1 / 250))
