@@ -94,7 +94,9 @@ def test_duckdb_sums_the_archive_by_region(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.xdist_group(RAYS_OF_THEIR_OWN)
 def test_the_day_as_a_user_sees_it() -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PENSTOCK_"))}
+    # pytest-xdist sets COLUMNS, so that tables would be broken into lines.
+    others = ("RAY_", "PENSTOCK_", "COLUMNS")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     done = subprocess.run(
         [sys.executable, "-m", "penstock.cli.demo_pipeline", "--views", str(VIEWS)],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,

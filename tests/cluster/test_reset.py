@@ -63,7 +63,7 @@ def test_a_reset_application_processes_its_input_again_and_counts_nothing_twice(
     assert "has passed (45 s): wait, or remove it now by --force" in message
     looked = reset("--dry-run")
     assert "Members that are removed" not in looked.output
-    assert f"Now it would be refused: group '{name}' has 1 member" in looked.output
+    assert f"It would be refused now: group '{name}' has 1 member" in looked.output
 
     internal = {f"{name}-counts-changelog", f"{name}-counts-repartition"}
     state = it.state_dir / name

@@ -82,8 +82,12 @@ def kill_driver(process: subprocess.Popen[str]) -> None:
 
 
 def kill_worker(process: subprocess.Popen[str]) -> None:
-    """Kill the workers that write, as if their executor was lost."""
-    for child in psutil.Process(process.pid).children(recursive=True):
+    """Kill the workers that write, as if their executor was lost; none if the command has just ended by itself."""
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return
+    for child in children:
         try:
             if "pyspark.daemon" in child.cmdline():
                 child.send_signal(signal.SIGKILL)
