@@ -205,7 +205,8 @@ def _of_pass(
     """Returns the stage of pass ``number`` over the cycle of the stage ``whole``."""
     it = passes[number]
     writes = frozenset(internal_topic(config.application_id, topic) for topic in it.writes)
-    cycle = CyclePass(number + 1, len(passes), outside, whole.inner_topics, writes, it.partial)
+    inner = tuple(internal_topic(config.application_id, topic) for each in passes for topic in sorted(each.writes))
+    cycle = CyclePass(number + 1, len(passes), outside, inner, writes, it.partial)
     stage = replace(
         whole,
         subtopologies=(it.subtopology,),

@@ -116,15 +116,16 @@ class _HistoryOfTasks(TaskInput):
         stage = self._stage
         if not stage.shuffled:
             return {}
-        inner = frozenset[str]() if stage.cycle is None else stage.cycle.inner
+        inner = () if stage.cycle is None else stage.cycle.inner
         objects = stage.location.open()
-        targets = [TopicPartition(topic, task) for topic in stage.repartition_topics - inner for task in self._tasks]
+        topics = stage.repartition_topics.difference(inner)
+        targets = [TopicPartition(topic, task) for topic in topics for task in self._tasks]
         return {at: merged_writers(written_to(objects, stage.shuffled, at)) for at in targets}
 
     def _of_passes(self, cycle: CyclePass) -> Iterator[Iterator[DueBatch]]:
         """Yields what each task of an earlier pass wrote."""
         stage = self._stage
         objects = stage.location.open()
-        for topic in sorted(stage.repartition_topics & cycle.inner):
+        for topic in cycle.written_before(stage.repartition_topics):
             for task in self._tasks:
                 yield from placed_in(objects, stage.shuffled, TopicPartition(topic, task))

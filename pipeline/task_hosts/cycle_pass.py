@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from penstock.common.ids import TopicPartition
@@ -15,21 +16,27 @@ class CyclePass:
     """Pass ``number`` of ``passes`` over the sub-topologies of a cycle.
 
     ``outside``: the topics that the sub-topologies of the cycle read from outside, in order. ``inner``: the repartition
-    topics by which they write to each other; ``writes``: those of them that this pass writes. ``partial``: it only
-    serves to write these, and a later pass of the same sub-topology hands over its results and state.
+    topics by which they write to each other, each behind those whose records lead to its own. ``writes``: those of them
+    that this pass writes. ``partial``: it only serves to write these, and a later pass of the same sub-topology hands
+    over its results and state.
     """
 
     number: int
     passes: int
     outside: tuple[str, ...]
-    inner: frozenset[str]
+    inner: tuple[str, ...]
     writes: frozenset[str]
     partial: bool
 
     @property
     def muted(self) -> frozenset[str]:
         """The inner topics whose records an earlier pass has written."""
-        return self.inner - self.writes
+        return frozenset(self.inner) - self.writes
+
+    def written_before(self, topics: Collection[str]) -> tuple[str, ...]:
+        """Returns those of ``topics`` that earlier passes wrote. Of records with the same place, those of
+        the first topic come first: others may have been made of them."""
+        return tuple(topic for topic in self.inner if topic in topics)
 
     def place(self, partition: TopicPartition) -> int:
         """Returns the place of the first record of a partition from outside, among records that are due at the same

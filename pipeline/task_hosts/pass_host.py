@@ -147,7 +147,7 @@ class _Written(Inner):
     """The records that a task writes for later passes. ``due`` and ``place`` are those of the current record."""
 
     def __init__(self, cycle: CyclePass) -> None:
-        self.topics = cycle.inner
+        self.topics = frozenset(cycle.inner)
         self.due = self.place = -1
         self._rows = {topic: RowsOfPass(topic) for topic in cycle.writes}
 

@@ -31,6 +31,20 @@ WINDOWS: list[dict[str, Any]] = [
     {"op": "time_window", "in": "grouped", "size_ms": 10, "grace_ms": 0, "id": "cut"},
     {"op": "count", "in": "cut", "store": "counts", "id": "counts"},
 ]
+# The sums of values, by another key, meet the table of the sums: they must find the sum that they are made of.
+SUMS_THAT_MEET_THEMSELVES: list[dict[str, Any]] = [
+    {"op": "stream", "topic": "in", "id": "stream"},
+    {"op": "table", "topic": "other", "store": "others", "id": "other"},
+    {"op": "stream_table", "in": "stream", "with": "other", "kind": "left", "id": "joined"},
+    {"op": "repartition", "in": "stream", "name": "first", "id": "first"},
+    {"op": "group_by", "in": "first", "fn": "value", "id": "grouped"},
+    {"op": "reduce", "in": "grouped", "store": "sums", "caching": False, "fn": "minus", "id": "sums"},
+    {"op": "to_stream", "in": "sums", "id": "changes"},
+    {"op": "select_key", "in": "changes", "fn": "first_char", "id": "again"},
+    {"op": "stream_table", "in": "again", "with": "sums", "kind": "inner", "id": "met"},
+    {"op": "stream_table", "in": "again", "with": "other", "kind": "left", "id": "also"},
+    {"op": "to", "in": "met", "topic": "out", "id": "out"},
+]
 _SEGMENT_MS = 60_000
 SHAPES = every_shape()
 Plant = Callable[[FakeClients, str], None]
@@ -51,6 +65,12 @@ def held(case: Case) -> tuple[BackfillReport, list[str]]:
 def test_the_backfills_of_a_program_do_what_its_tasks_do() -> None:
     report, reported = held(case_of(COUNTS, 1, 5, 3))
     assert (report.cases, report.backfills, report.refused, report.differences) == (1, 2, 0, {})
+    assert reported == []
+
+
+def test_what_is_made_of_a_row_finds_the_row_in_a_backfill_in_passes() -> None:
+    report, reported = held(case_of(SUMS_THAT_MEET_THEMSELVES, 1, 5, 3))
+    assert (report.cases, report.backfills, report.refused) == (1, 2, 0)
     assert reported == []
 
 

@@ -51,7 +51,8 @@ class _RowsOfPass(RowsOfTasks):
             placed(TimedBatches(partition.batches, partition.times_of), self.cycle.place(at), None)
             for at, partition in self.partitions()
         ]
-        ordered = sorted(self.written, key=lambda row: (row["topic"], row["partition"], row["task"]))
+        topics = self.cycle.inner
+        ordered = sorted(self.written, key=lambda row: (topics.index(row["topic"]), row["partition"], row["task"]))
         inner = [
             self._placed(TopicPartition(*to), list(rows))
             for (*to, _), rows in groupby(ordered, lambda row: (row["topic"], row["partition"], row["task"]))
@@ -95,7 +96,7 @@ def pass_hosts(stage: StageSubtopologies, like: CycleHost) -> list[PassHost]:
                 number,
                 len(passes),
                 outside,
-                like.inner_topics,
+                tuple(internal_topic(application, topic) for each in passes for topic in sorted(each.writes)),
                 frozenset(internal_topic(application, topic) for topic in each.writes),
                 each.partial,
             ),
@@ -114,7 +115,7 @@ def run_pass(host: PassHost, rows: Sequence[Row], written: Sequence[dict[str, An
     }
     given = PassInput([row for row in rows if row[2] in read | names], size)
     given.cycle = host.cycle
-    given.written = [row for row in written if row["topic"] in read & host.cycle.inner]
+    given.written = [row for row in written if row["topic"] in host.cycle.written_before(read)]
     tasks = {row[0] for row in rows} | {row["partition"] for row in given.written}
     return output(host.run(sorted(tasks), given))
 

@@ -98,7 +98,7 @@ def _run(
     (subtopology,) = stage.subtopologies
     if stage.cycle is not None:
         passing = PassHost(subtopology, settings, stage.cycle)
-        written = [row for row in shuffled if row["topic"] in stage.repartition_topics & stage.cycle.inner]
+        written = [row for row in shuffled if row["topic"] in stage.cycle.written_before(stage.repartition_topics)]
         return run_pass(passing, [row for row in rows if row[2] not in stage.cycle.inner], written, at_once)
     return output(run(TaskHost(subtopology, settings), rows, at_once))
 
