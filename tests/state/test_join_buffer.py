@@ -160,6 +160,24 @@ def test_rows_of_an_unfinished_backfill_are_gone_and_rows_left_behind_the_commit
     assert live.waits is not unfinished_backfill
 
 
+def test_a_record_that_comes_after_a_backfill_does_not_write_over_one_that_waits() -> None:
+    logged: list[Any] = []
+    before = a_buffer(GRACE_MS, logged)
+    before.put(b"k", b"first", 105, None, *NOWHERE)
+    before.put(b"k", b"second", 100, None, *NOWHERE)
+    keys, rows, _ = zip(*sorted(logged), strict=True)  # a backfill hands rows over in the order of time
+    builder = JoinBufferBuilder(NAME, Serdes.bytes(), Serdes.bytes(), grace_ms=GRACE_MS)
+    stores = InMemoryTaskStores([builder])
+    live = builder.open(a_context(stores.store(NAME), lambda *record: None))
+    assert isinstance(live, JoinBuffer)
+    batch = stores.new_batch()
+    live.restore(batch, keys, rows, [-1, -1])
+    stores.write(batch, {NAME: 2})
+    live.put(b"k", b"third", 100, None, *NOWHERE)
+    live.observe(200)
+    assert [waited.value for waited in live.due()] == [b"second", b"third", b"first"]
+
+
 def test_a_changelog_of_another_kind_is_reported() -> None:
     buffer = a_buffer(10, [])
     stores = InMemoryTaskStores([JoinBufferBuilder(NAME)])
