@@ -74,12 +74,13 @@ def test_what_is_made_of_a_row_finds_the_row_in_a_backfill_in_passes() -> None:
     assert reported == []
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(5, marks=pytest.mark.long)])
+# The first tenth of the corpus with each submission, the others each night.
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in range(1, 10))])
 @pytest.mark.parametrize("shape", sorted(SHAPES.keys() - {"idle"}))
 def test_every_tenth_case_of_the_corpus_is_in_backfills_what_its_tasks_make_of_it(shape: str, first: int) -> None:
     reported: list[str] = []
     report = hold_against_tasks(SHAPES[shape][first::10], 600, reported.append)
-    assert report.cases > 0
+    assert report.cases > 0 or first, "some shapes have fewer than ten cases"
     assert reported == []
 
 
