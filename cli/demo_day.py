@@ -154,7 +154,9 @@ class Application:
     def _committed_to_the_end(self, admin: Admin, topics: Sequence[str]) -> int | None:
         """Returns the sum of the committed offsets; None if there are records after them."""
         partitions_of = admin.topics()
-        read = [TopicPartition(topic, number) for topic in topics for number in range(partitions_of[topic])]
+        # A repartition topic has no commit before its first record is processed.
+        own = [topic for topic in partitions_of if topic.startswith(f"{self._id}-") and topic.endswith("-repartition")]
+        read = [TopicPartition(topic, number) for topic in (*topics, *own) for number in range(partitions_of[topic])]
         committed = {tp: position.offset for tp, position in admin.committed(self._id).items()}
         ends = admin.end_offsets({*read, *committed})
         at_end = all(committed.get(tp, 0) >= end for tp, end in ends.items())

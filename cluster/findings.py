@@ -243,10 +243,11 @@ def _why_behind(status: ApplicationStatus, actor: ActorStatus, task: TaskStatus)
     committing = _number(actor.measured.get((THREAD, "commit-ratio"))) or 0.0
     if committing >= _COMMITTING:
         return f"records of {name} wait for commits {committing:.0%} of the time (commit.interval.ms)"
-    if busy < BUSY and status.has_just_resumed:
-        return f"it was paused until a moment ago, and task {task.task_id} on {name} has {task.lag:,} records to read"
     if busy < BUSY and (calls := _calls_of(task)) is not None:
         return f"{name}, which has task {task.task_id}, is busy only {busy:.0%}: {calls}"
+    if busy < BUSY and status.has_just_resumed:
+        until = "the application was paused until a moment ago"
+        return f"{until}, and task {task.task_id} on {name} has {task.lag:,} records to read"
     if busy < BUSY:
         waits = "waits for a broker, the coordinator or stores" if actor.waits else "its broker delivers slowly, or "
         if not actor.waits:

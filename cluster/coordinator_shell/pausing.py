@@ -18,7 +18,8 @@ from penstock.cluster.environment import ActorSilentError, OrderReceiver
 from penstock.common.errors import StreamsError
 from penstock.common.measures import WINDOW_S
 
-_REPORTED_WITHIN_S = 2.0
+_KNOWN_WITHIN_S = 10.0
+"""Shares cover up to five seconds more than the window, and reach the coordinator a moment later."""
 
 
 class Pausing:
@@ -56,7 +57,7 @@ class Pausing:
     @property
     def has_just_resumed(self) -> bool:
         """True while the actors' shares of time still cover a part of the pause."""
-        return self._resumed_s is not None and self._clock_s() - self._resumed_s < WINDOW_S + _REPORTED_WITHIN_S
+        return self._resumed_s is not None and self._clock_s() - self._resumed_s < WINDOW_S + _KNOWN_WITHIN_S
 
     async def tell(self, actor: OrderReceiver) -> None:
         """Send the setting to one actor."""

@@ -15,7 +15,7 @@ from penstock.api.page.live_bodies import LiveDocument
 from penstock.api.page.live_view import LiveView
 from penstock.cluster.health import Health
 from penstock.cluster.missing_brokers import BrokerLosses, MissingBroker
-from penstock.cluster.read_side import ApplicationState, ApplicationStatus, ScalingStatus
+from penstock.cluster.read_side import ActorCount, ApplicationState, ApplicationStatus, ScalingStatus
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import NODE, STATE, THREAD, TOPIC
 from tests.api.fake import STATUS
@@ -69,9 +69,10 @@ def test_a_silent_actor_shows_no_figures() -> None:
 
 def test_the_number_of_actors_that_the_load_needs_is_in_it() -> None:
     status = application(actor("one", task(0)))
-    scaling = ScalingStatus(wanted=2, advised=7, reason="", automatic=False, minimum=1, maximum=8)
-    found = [live(each).application["it"].advised_actors for each in (status, replace(status, scaling=scaling))]
-    assert found == [None, 7]
+    unmeasured = ScalingStatus(wanted=2, advised=7, reason="", automatic=False, minimum=1, maximum=8)
+    measured = replace(unmeasured, counts=(ActorCount(7, 1, 0.6, 5.0),))
+    statuses = (status, replace(status, scaling=unmeasured), replace(status, scaling=measured))
+    assert [live(each).application["it"].advised_actors for each in statuses] == [None, None, 7]
 
 
 def test_rates_are_of_the_time_between_two_answers() -> None:

@@ -33,7 +33,7 @@ def test_a_task_counts_as_behind_from_ten_seconds_on_and_only_with_records_to_re
 def test_shares_of_time_that_cover_a_pause_blame_nobody() -> None:
     waiting = application(actor("one", task(0, 5, 20.0), waits=True), has_just_resumed=True)
     assert sentence(waiting).endswith(
-        "by 20 s: it was paused until a moment ago, and task 0_0 on one has 5 records to read"
+        "by 20 s: the application was paused until a moment ago, and task 0_0 on one has 5 records to read"
     )
     busy = application(actor("one", task(0, 5, 20.0, busy=0.97), busy=0.97), has_just_resumed=True)
     assert "with task 0_0 alone" in sentence(busy)

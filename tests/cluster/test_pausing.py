@@ -26,5 +26,5 @@ def test_it_has_just_resumed_as_long_as_reported_shares_cover_the_pause() -> Non
     assert become(False)
     now[0] += WINDOW_S
     assert become(False), "resumed again, which changes nothing"
-    now[0] += 2.0
+    now[0] += 10.0
     assert not pausing.has_just_resumed

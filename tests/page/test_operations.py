@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from penstock.cluster.read_side import ScalingStatus
+from penstock.cluster.read_side import ActorCount, ScalingStatus
 from tests.page.server import PageServer
 from tests.page.views import opened
 from tests.page.watch import Watch
+
+COUNTS = (ActorCount(7, 1, 0.6, 5.0),)
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def test_the_number_of_actors_is_set(server: PageServer, page: Page, operated: l
 
 
 def test_the_number_that_the_load_needs_is_proposed(server: PageServer, page: Page, operated: list[str]) -> None:
-    advice = ScalingStatus(wanted=2, advised=7, reason="", automatic=False, minimum=1, maximum=8, counts=())
+    advice = ScalingStatus(wanted=2, advised=7, reason="", automatic=False, minimum=1, maximum=8, counts=COUNTS)
     server.side.current = replace(server.side.current, scaling=advice)
     opened(page, server.url, "tasks")
     scale = dialog(page, "Scale …")
