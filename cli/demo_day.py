@@ -27,8 +27,6 @@ from penstock.kafka.contracts import Admin
 
 _ADDRESS = re.compile(r"http://\S+")
 _LOOK_EACH_S = 0.5
-# A record on its way through the repartition topic is there well within this time after the commit of what it is from.
-_QUIET_S = 2.0
 _DRAIN_S = 120.0
 
 
@@ -139,28 +137,22 @@ class Application:
         return False
 
     def wait_until_caught_up(self, admin: Admin, topics: Sequence[str]) -> None:
-        """Return when all records of ``topics`` and of its repartition topics are committed, and remain so for a
-        while. The counts of its tasks could not tell: a task that moves counts from zero."""
-        quiet_since, before = time.monotonic(), -1
-        while True:
+        """Return when all records of ``topics`` and of its repartition topics are committed. The counts of its tasks
+        could not tell: a task that moves counts from zero."""
+        while not self._has_caught_up(admin, topics):
             self._require_alive()
-            committed = self._committed_to_the_end(admin, topics)
-            if committed is None or committed != before:
-                quiet_since, before = time.monotonic(), -1 if committed is None else committed
-            elif time.monotonic() - quiet_since >= _QUIET_S:
-                return
             time.sleep(_LOOK_EACH_S)
 
-    def _committed_to_the_end(self, admin: Admin, topics: Sequence[str]) -> int | None:
-        """Returns the sum of the committed offsets; None if there are records after them."""
+    def _has_caught_up(self, admin: Admin, topics: Sequence[str]) -> bool:
         partitions_of = admin.topics()
         # A repartition topic has no commit before its first record is processed.
         own = [topic for topic in partitions_of if topic.startswith(f"{self._id}-") and topic.endswith("-repartition")]
         read = [TopicPartition(topic, number) for topic in (*topics, *own) for number in range(partitions_of[topic])]
-        committed = {tp: position.offset for tp, position in admin.committed(self._id).items()}
-        ends = admin.end_offsets({*read, *committed})
-        at_end = all(committed.get(tp, 0) >= end for tp, end in ends.items())
-        return sum(committed.values()) if at_end else None
+        # What a commit covers has been written to the repartition topics before it, so the ends are asked for after it.
+        committed = admin.committed(self._id, read)
+        return all(
+            tp in committed and committed[tp].offset >= end for tp, end in admin.end_offsets(read).items() if end
+        )
 
     def _status(self) -> Any:
         """Returns what its HTTP server answers; None if it does not answer now."""
