@@ -45,7 +45,7 @@ class Shared(LiveBunch):
         self._java_runs = False
         self._guarantee = guarantee
         self._starts = 0
-        self.session_ms = 10_000
+        self.session_ms = 45_000
         """Time after which the group misses a member that has ended without a word."""
         self.protocol = "classic"
         """The ``group.protocol`` of Kafka Streams."""

@@ -17,11 +17,13 @@ from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
+from tests.cluster.settled import until_settled
 from tests.live.bunches import Bunch, Input
 from tests.live.partitioned_driver import Written
 from tests.parity.build import SERDES
+from tests.waiting import PATIENCE_S, once_ready
 
-SETTLE_S = 60.0
+SETTLE_S = PATIENCE_S
 LOOK_EACH_S = 0.1
 """Seconds between two looks, about as many as between commits: each look costs the broker something."""
 _KEEP = {"retention.ms": "-1"}
@@ -96,12 +98,13 @@ class LiveBunch:
         }
 
     def start(self, state_dir: Path, wait: bool = True) -> None:
-        """Run the application. ``wait``: return when all tasks run."""
+        """Run the application. ``wait``: return when all tasks run, and none will move to an actor that comes up late:
+        a move is a restart of its tasks."""
         self.app = KafkaStreams(self.bunch.built.topology, self.configuration(state_dir))
         self.app.set_global_state_restore_listener(DownloadsAll())
         self.app.start(serve=False)
         if wait:
-            self.app.wait_until_running(180)
+            until_settled(self.app)
 
     def stop(self) -> None:
         """Drain, commit and end the application."""
@@ -164,7 +167,7 @@ class LiveBunch:
         consumer = self._clients.consumer()
         ends = {tp: end for tp, end in consumer.fetch_end_offsets(partitions).items() if end}
         consumer.assign(dict.fromkeys(ends, BEGINNING))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while any(consumer.position(tp) < end for tp, end in ends.items()):
             assert time.monotonic() < deadline, "the topics cannot be read to their ends"
             for batch in consumer.poll(10_000, 0.1):
@@ -178,8 +181,9 @@ class LiveBunch:
 
     def stores(self) -> Mapping[str, dict[Any, Any]]:
         """Returns the rows that queries find in the named key-value stores."""
-        assert self.app is not None
-        return {name: dict(self.app.store(name).all()) for name in self.bunch.stores}
+        app = self.app
+        assert app is not None
+        return once_ready(lambda: {name: dict(app.store(name).all()) for name in self.bunch.stores})
 
     def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in sorted(topics) for number in range(self.bunch.partitions)]

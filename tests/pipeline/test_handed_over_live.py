@@ -21,8 +21,9 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.backfill import backfill
+from tests.cluster.settled import until_settled
 from tests.pipeline.topologies import IN_MEMORY, LOGGED, every_kind_of_store
-from tests.waiting import PATIENCE_S, eventually, once_ready
+from tests.waiting import eventually, once_ready
 
 _HOUR_S = 3600
 KEYS = 2000
@@ -58,7 +59,7 @@ class Every:
     def started(self) -> ps.KafkaStreams:
         app = ps.KafkaStreams(self.topology, self.config)
         app.start()
-        app.wait_until_running(PATIENCE_S)
+        until_settled(app)
         eventually(self.has_caught_up, "all records are processed and committed")
         return app
 

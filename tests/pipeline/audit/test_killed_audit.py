@@ -17,6 +17,7 @@ import ray
 from penstock.actors.task_host.task_images import IMAGES
 from penstock.cluster.status import ApplicationState
 from tests.cluster.conftest import WordCount
+from tests.cluster.settled import until_settled
 from tests.waiting import PATIENCE_S, eventually
 
 PROGRAM = """
@@ -43,7 +44,7 @@ def audited(ray_cluster: None, broker: str, topic_name: Callable[[str], str], tm
     it.send(["the quick brown fox"] * 20_000)
     app = it.app()
     app.start()
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     eventually(lambda: it.committed() == 20_000, "all is counted")
     yield it
     assert app.status().state is ApplicationState.RUNNING

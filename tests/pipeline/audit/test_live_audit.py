@@ -28,6 +28,7 @@ from penstock.pipeline.audit.plan import AuditPlan
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskPrograms
 from tests.cluster.conftest import LONG, WordCount
+from tests.cluster.settled import until_settled
 from tests.processes import signal_ray_process
 from tests.waiting import PATIENCE_S, eventually, once_ready
 
@@ -117,7 +118,7 @@ def test_an_application_that_works_is_clean_until_a_row_of_it_is_corrupted(
     entries = {"processing_guarantee": guarantee, "consumer_session_timeout_ms": 10_000}
     app = it.app(**entries)
     app.start()
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     with records_keep_coming(it):
         report = once_ready(lambda: audited(it), AuditPointError)  # tasks may move on a busy machine
     assert report.is_clean, report.differences
@@ -143,7 +144,7 @@ def test_an_application_that_works_is_clean_until_a_row_of_it_is_corrupted(
     eventually(lambda: not members(it.application_id), "the coordinator has left the group")
     app = it.app(**entries)
     app.start()
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     report = once_ready(lambda: audited(it), AuditPointError)  # tasks may move on a busy machine
     assert app.close()
     assert [(each.store, each.key, each.found) for each in report.differences] == [("counts", "'fox'", "1 at 5")]
@@ -158,7 +159,7 @@ def test_an_actor_that_is_killed_ends_an_audit_only_before_its_images_are_taken(
     it.send(LINES)
     app = it.app(processing_guarantee="exactly_once_v2", consumer_session_timeout_ms=10_000)
     app.start()
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     root = tmp_path / it.application_id
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(live_images, "_asking", partial(killing_at_images, app))
@@ -168,6 +169,7 @@ def test_an_actor_that_is_killed_ends_an_audit_only_before_its_images_are_taken(
         ):
             audited(it)
     eventually(lambda: all_run(app), "another actor has the tasks")
+    until_settled(app)
     report = audit(app.topology, app.config, killing_afterwards(app), "local[2]")
     assert report.is_clean, "the images are there, and their actor is not needed any more"
     eventually(it.complete, "the application has counted everything")
