@@ -126,11 +126,14 @@ def test_exactly_once_what_is_committed_is_read_and_what_is_open_later(word_coun
     first.commit_transaction({}, b"").result(60)
     aborted.abort_transaction().result(60)
     word_count.send(["one"])
+    until_committed_readers_reach(word_count, 2)  # "late" is there
     with closing(left_open):
         report = backfill(app.topology, app.config, "local[2]")
         assert report.read == {word_count.lines: 1}
         assert changelog(word_count) == {"one": 1, "two": 1}
         left_open.commit_transaction({}, b"").result(60)
+    (end,) = word_count.admin.high_watermarks([TopicPartition(word_count.lines, 0)]).values()
+    until_committed_readers_reach(word_count, end)
     report = backfill(app.topology, app.config, "local[2]")
     assert report.read == {word_count.lines: 2}
     assert changelog(word_count) == {"one": 2, "two": 1, "late": 1}
@@ -139,6 +142,14 @@ def test_exactly_once_what_is_committed_is_read_and_what_is_open_later(word_coun
     assert {at: committed[at].offset for at in ends} == ends
     first.close()
     aborted.close()
+
+
+def until_committed_readers_reach(it: WordCount, offset: int) -> None:
+    """A broker writes the markers of a transaction just after it has answered."""
+    here = TopicPartition(it.lines, 0)
+    clients = ConfluentClients(it.broker, it.application_id, {"isolation.level": "read_committed"})
+    with closing(clients.consumer()) as consumer:
+        eventually(lambda: consumer.fetch_end_offsets([here])[here] >= offset, "the transactions have ended")
 
 
 def test_a_running_application_is_left_alone(word_count: WordCount) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
 from penstock.pipeline.archive.run import ArchiveRun
 from penstock.pipeline.archive.spark_tasks import SparkTasks
+from tests.waiting import eventually
 
 Row = tuple[int, int, bytes | None, bytes | None, int]
 """Partition, offset, key, value, timestamp (ms)."""
@@ -74,6 +76,17 @@ class Rig:
         elif end == "abort":
             producer.abort_transaction().result()
         return producer
+
+    def until_stable(self, topic: str) -> None:
+        """Wait until readers of committed records see all that was committed: a broker writes the markers of a
+        transaction just after it has answered."""
+        here = [TopicPartition(topic, 0)]
+
+        def is_stable() -> bool:
+            with closing(self.clients.consumer()) as consumer:
+                return consumer.fetch_end_offsets(here) == self.clients.admin().high_watermarks(here)
+
+        eventually(is_stable, f"no transaction is open in {topic}")
 
     def task(self, *topics: str, **more: Any) -> ArchiveTask:
         return ArchiveTask(topics, self.location, self.clients, **more)

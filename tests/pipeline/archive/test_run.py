@@ -76,6 +76,7 @@ def test_aborted_records_are_left_out_and_an_open_transaction_is_waited_for(
     assert rig.archived(lines).partitions == {0: OffsetRange(0, 7)}
     still_open.commit_transaction({}, b"").result()
     still_open.close()
+    rig.until_stable(lines)
     rig.archive(lines)
     assert [row[3] for row in rig.rows(lines)] == [b"a", b"b", b"c", b"d"]
     assert rig.archived(lines).partitions == {0: OffsetRange(0, 9)}

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
+from tests.waiting import eventually
 
 PAGE = (Path(__file__).parents[3] / "docs" / "INGEST.md").read_text()
 BLOCKS = re.findall(r"^```(python|sh)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -35,6 +36,7 @@ def test_the_examples_print_what_the_page_shows(broker: str, tmp_path: Path, mon
             for command, expected in commands(text):
                 printed = run(command)
                 if expected:
+                    printed = all_printed(command, printed, len(expected))
                     printed.sort(key=lambda record: str(record["key"]))  # files come in any order
                     assert len(printed) == len(expected)
                     assert [{**line, **shown} for line, shown in zip(printed, expected, strict=True)] == printed
@@ -53,6 +55,20 @@ def commands(block: str) -> list[tuple[str, list[Any]]]:
             line = "\n".join([line, *rest, "END"])
         found.append((line, []))
     return found
+
+
+def all_printed(command: str, printed: list[Any], count: int) -> list[Any]:
+    """Reads again until ``count`` records are there: a broker writes the markers of a transaction just after it has
+    answered, and no reader of committed records sees the last ones before."""
+    found = [printed]
+
+    def are_there() -> bool:
+        if len(found[0]) < count:
+            found[0] = run(command)
+        return len(found[0]) >= count
+
+    eventually(are_there, f"{command} prints {count} records")
+    return found[0]
 
 
 def run(command: str) -> list[Any]:
