@@ -29,7 +29,7 @@ import os, time
 import penstock as ps
 
 def slow(value):
-    time.sleep(20)
+    time.sleep(600)
     return value
 
 builder = ps.StreamsBuilder()
@@ -91,6 +91,8 @@ class Commands:
             time.sleep(later_s)  # any moment will do
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Spark's processes, too
             output, errors = process.communicate(timeout=PATIENCE_S)
+            with suppress(AssertionError):  # a process that was told to end may take a moment; one that was not stays
+                eventually(lambda: not session_of(process), "all have ended", 60)
         finally:
             left = session_of(process)
             for each in left:
