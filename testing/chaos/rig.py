@@ -153,10 +153,11 @@ class Rig:
         return self.app.close(_CLOSE_S)
 
     def ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Returns the last stable offset, and the high watermark, of every partition."""
+        """Returns the last stable offset of every partition, and the high watermark that it had just before."""
         admin = self.clients.admin()
         partitions = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]
-        return admin.end_offsets(partitions), admin.high_watermarks(partitions)
+        high = admin.high_watermarks(partitions)
+        return admin.end_offsets(partitions), high
 
     def internal(self, name: str) -> str:
         """Returns the full name of an internal topic."""

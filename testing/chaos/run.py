@@ -25,7 +25,7 @@ from penstock.testing.chaos.schedule import OF_NETWORK, OUTAGES, Kind, draw, pos
 from penstock.testing.chaos.strike import Striker
 
 REST_S = 180.0
-_PROCESSES_END_S = 30.0
+_PROCESSES_END_S = 120.0
 _LOOK_EACH_S = 0.2
 _OF_EACH_STORE = 2
 """On disk: that of the active task, and a standby's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.common.ids import TopicPartition
 from penstock.testing.chaos import checks
 from penstock.testing.chaos.numbered import Stamped, Tally, follow
 
@@ -103,6 +104,13 @@ def test_views_that_differ_in_a_value_or_a_key_are_reported() -> None:
     assert checks.equal("differs", {"a": 1}, {"a": 2}) == ["differs: a: 1 instead of 2"]
     assert checks.equal("differs", {}, {"a": 2}) == ["differs: a: None instead of 2"]
     assert checks.equal("differs", {"a": 2}, {}) == ["differs: a: 2 instead of None"]
+
+
+def test_a_transaction_that_is_open_is_reported_and_what_was_written_between_the_questions_is_not() -> None:
+    at = TopicPartition("out", 0)
+    assert checks.no_transaction_is_open({at: 7}, {at: 7}) == []
+    assert checks.no_transaction_is_open({at: 8}, {at: 7}) == []
+    assert checks.no_transaction_is_open({at: 5}, {at: 7}) == [f"a transaction is open: {at}: 5 of 7"]
 
 
 def test_of_many_cases_three_and_their_number_are_reported() -> None:
