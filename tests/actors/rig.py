@@ -27,6 +27,7 @@ from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.testing.fake_producers import FakeProducer
 from tests.actors.rig_coordinator import FakeCoordinator
+from tests.waiting import PATIENCE_S
 
 APPLICATION = "app"
 CHANGELOG = f"{APPLICATION}-counts-changelog"
@@ -201,7 +202,7 @@ def follow(rig: Rig, loop: StreamLoop) -> None:
     rig.clock.now_ms += 1001
     loop.step()
     if (asked := loop._standbys._asking) is not None:  # exactly once they need not ask
-        asked.exception(timeout=10)
+        asked.exception(timeout=PATIENCE_S)
     settle(loop)
 
 

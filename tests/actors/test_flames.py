@@ -16,6 +16,13 @@ from penstock.actors.flame import Flame, FlameRefused
 from penstock.actors.process import flames
 from penstock.actors.process.flames import OTHER, Flames, Stacks, by_py_spy, find_py_spy, folded, parsed
 from penstock.actors.process.frame_names import FrameNames, owner_of
+from tests.waiting import PATIENCE_S
+
+
+@pytest.fixture
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time passes: not even if this process has to wait for the processor."""
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
 
 
 def frame_of(depth: int) -> FrameType:
@@ -47,6 +54,7 @@ def test_only_so_many_different_stacks_are_kept(monkeypatch: pytest.MonkeyPatch)
     assert counted.samples == 5
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_without_py_spy_a_thread_looks_and_the_answer_tells_what_that_means() -> None:
     looked: list[float] = []
     frames = {1: frame_of(1), threading.get_ident(): sys._getframe()}
@@ -60,26 +68,28 @@ def test_without_py_spy_a_thread_looks_and_the_answer_tells_what_that_means() ->
     assert "py-spy is not installed" in taken.note
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_a_second_request_is_refused_and_the_next_one_is_not() -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def sleep(seconds: float) -> None:
         entered.set()
-        assert leave.wait(30)
+        assert leave.wait(PATIENCE_S)
 
     taking, taken = Flames(py_spy=lambda: None, sleep=sleep), []
     thread = threading.Thread(target=lambda: taken.append(taking.take(10.0)))
     thread.start()
-    assert entered.wait(30)
+    assert entered.wait(PATIENCE_S)
     refused = taking.take(5.0)
     assert isinstance(refused, FlameRefused)
     assert 0 < refused.again_s <= 10
     leave.set()
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert isinstance(taken[0], Flame)
     assert isinstance(taking.take(0.01), Flame)
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_it_looks_ten_seconds_at_most() -> None:
     looked: list[float] = []
     Flames(looks=dict, py_spy=lambda: None, sleep=looked.append).take(1e9)
@@ -170,10 +180,12 @@ def test_py_spy_sees_threads_by_name_asleep_or_not() -> None:
     finally:
         ended.set()
         for thread in threads:
-            thread.join(30)
-    seen = {stack[0]: stack for stack, _ in taken.stacks}
-    assert "wait (threading.py:" in " ".join(seen["asleep"])
-    assert any("_spin_until (" in frame for frame in seen[threads[1].name])
+            thread.join(PATIENCE_S)
+    seen: dict[str, str] = {}
+    for stack, _ in taken.stacks:  # a thread may have been seen on its way, too
+        seen[stack[0]] = seen.get(stack[0], "") + " ".join(stack)
+    assert "wait (threading.py:" in seen["asleep"]
+    assert "_spin_until (" in seen[threads[1].name]
     assert threading.current_thread().name not in seen
 
 

@@ -30,6 +30,7 @@ from penstock.testing.fake_producers import FakeTransactionalProducer
 from tests.actors.exactly_once import EXACTLY, TASK, application
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, settle
 from tests.actors.test_store_positions import asked
+from tests.waiting import PATIENCE_S
 
 SETTINGS = {"transactional.id": "app-1", "transaction.timeout.ms": 10_000}
 LOG = TopicPartition(CHANGELOG, 0)
@@ -305,7 +306,7 @@ def test_an_actor_that_is_fenced_takes_its_id_with_a_new_producer_once_each_time
     rig.stop(loop)
     for thread in threading.enumerate():
         if thread.name == "close-producer":
-            thread.join(10)
+            thread.join(PATIENCE_S)
     assert sorted(map(id, closed)) == sorted(map(id, made))
 
 

@@ -265,7 +265,7 @@ def test_the_actor_on_ray_processes_answers_commits_and_reports_its_error(
         return found
 
     eventually(lambda: status().commits > 0, "the commit is confirmed although the coordinator died meanwhile")
-    assert app.committed() == 3
+    eventually(lambda: app.committed() == 3, "all is committed: the first commit may have had a part of it")
     answers: list[StoreAnswer] = ray.get(actor.query.remote([key_query("a"), key_query("none")]), timeout=PATIENCE_S)
     assert [answer.rows for answer in answers] == [((b"a", 2, 1002),), ()]
     assert status().tasks[0].records_processed == 3

@@ -21,7 +21,7 @@ os.environ["RAY_RAYLET_PID"] = sys.argv[1]
 from penstock.actors.process.raylet import Raylet
 raylet = Raylet.above_this_process()
 print(os.getppid(), raylet.has_ended(), flush=True)
-until = time.monotonic() + 30
+until = time.monotonic() + 300
 while not raylet.has_ended() and time.monotonic() < until:
     time.sleep(0.01)
 print(raylet.has_ended(), flush=True)

@@ -13,6 +13,7 @@ from penstock.actors.standbys import standby_retries
 from penstock.actors.standbys.standby_retries import StandbyRetries
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import TaskId
+from tests.waiting import PATIENCE_S
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
 
@@ -121,7 +122,7 @@ def test_a_first_probe_does_not_wait_for_those_of_partitions_without_leader(cloc
         assert retries.probe_first(SECOND, nothing)
         retries.may_try(SECOND)
         asked = retries._waiting[SECOND].asked
-        assert asked is None or asked.result(timeout=5) is None
+        assert asked is None or asked.result(timeout=PATIENCE_S) is None
         assert retries.may_try(SECOND)
     finally:
         leader_returns.set()

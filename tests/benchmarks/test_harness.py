@@ -42,6 +42,7 @@ from penstock.common.serdes import Serdes
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
 from penstock.testing.topology_test_driver import TopologyTestDriver
+from tests.waiting import PATIENCE_S
 
 RECORDS, KEYS = 5_000, 200
 
@@ -103,7 +104,7 @@ def test_a_connection_that_the_server_closed_is_not_asked_again() -> None:
         server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
         async with server:
             load = http_load.Load(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", "/{key}", 1)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 await load.open(rate=20, seconds=0.5, stop=asyncio.Event(), period=0, warm=0)
         assert load.statuses == {200: connections}
         return connections

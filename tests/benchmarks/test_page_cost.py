@@ -8,6 +8,7 @@ from benchmarks.page_clients import Pages
 from benchmarks.page_cost import Costs, table
 from tests.api.fake import APPLICATION_ID, FakeReadSide
 from tests.api.served import served
+from tests.waiting import PATIENCE_S
 
 PATH = f"/v1/applications/{APPLICATION_ID}/live"
 
@@ -24,7 +25,7 @@ def test_as_many_streams_as_there_are_pages_are_read() -> None:
         ended.set()
         await running
 
-    asyncio.run(asyncio.wait_for(served(read, FakeReadSide()), 60))
+    asyncio.run(asyncio.wait_for(served(read, FakeReadSide()), PATIENCE_S))
     assert pages[0].refused == set()
     assert pages[0].received > 3_000
 
@@ -40,7 +41,7 @@ def test_a_refused_stream_is_reported() -> None:
         await running
         assert pages.refused == {"HTTP/1.1 404 Not Found"}
 
-    asyncio.run(asyncio.wait_for(served(read, FakeReadSide()), 60))
+    asyncio.run(asyncio.wait_for(served(read, FakeReadSide()), PATIENCE_S))
 
 
 def test_the_cost_of_each_number_of_pages_is_a_row_with_its_goal() -> None:

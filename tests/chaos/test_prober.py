@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.testing.chaos.prober import Prober
+from tests.waiting import PATIENCE_S
 
 ABSENT = 404, {"type": "urn:penstock:problem:absent-key"}
 NO_STORE = 404, {"type": "urn:penstock:problem:unknown-store"}
@@ -66,7 +67,8 @@ def answering(look_ups: list[tuple[int, Any] | None], state: tuple[int, Any]) ->
 
 
 def asked(look_ups: list[tuple[int, Any] | None], state: tuple[int, Any] = RUNNING) -> Prober:
-    with answering(look_ups, state) as (port, given):
+    with answering(look_ups, state) as (port, given), pytest.MonkeyPatch.context() as patched:
+        patched.setattr("penstock.testing.chaos.prober._TIMEOUT_S", PATIENCE_S)
         prober = Prober(port, "app", ("counts", ["a"]))
         prober.ask_until(given, 1)
     return prober

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -14,8 +15,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from penstock.testing.chaos.proxy import FREELY, Connection, Flow, Proxy, of_processes
+from tests.waiting import PATIENCE_S
 
-SOON_S = 10.0
+SOON_S = PATIENCE_S
 LATE = Flow(delay_s=0.15, jitter_s=0.05)
 
 
@@ -112,10 +114,10 @@ def test_everything_passes_in_both_directions_and_ends_as_it_ended(proxy: Proxy)
 
 
 def test_a_broker_that_is_away_is_also_away_behind_a_proxy() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with Proxy(port) as proxy, connected(proxy) as client:
-        assert ended(client)
+    with socket.socket() as taken:  # it does not listen, and no other process gets its port meanwhile
+        taken.bind(("127.0.0.1", 0))
+        with Proxy(taken.getsockname()[1]) as proxy, connected(proxy) as client:
+            assert ended(client)
 
 
 def test_a_cut_drops_all_connections_and_refuses_new_ones_until_it_is_healed(proxy: Proxy) -> None:
@@ -170,11 +172,11 @@ def test_a_delay_holds_for_its_direction_and_keeps_the_order(proxy: Proxy, up: F
     proxy.shape(up, down)
     with connected(proxy) as client:
         began = time.monotonic()
-        for number in range(20):
+        for number in range(250):
             client.sendall(bytes([number]))
-        assert hear(client, 20) == bytes(range(20))
+        assert hear(client, 250) == bytes(range(250))
         took = time.monotonic() - began
-    assert 0.15 <= took < 0.15 * 20, "each waited for the one before"
+    assert 0.15 <= took < 0.15 * 250, "each waited for the one before"
 
 
 def test_delayed_bytes_arrive_at_once_when_the_proxy_is_healed(proxy: Proxy) -> None:
@@ -201,15 +203,22 @@ def test_bandwidth_is_bytes_per_second(proxy: Proxy) -> None:
     with connected(proxy) as client:
         began = time.monotonic()
         assert say(client, bytes(50_000)) == bytes(50_000)
-        assert 0.45 <= time.monotonic() - began < 5
+        assert 0.45 <= time.monotonic() - began < 30
 
 
-def test_sliced_bytes_arrive_in_pieces(proxy: Proxy) -> None:
-    proxy.shape(down=Flow(slice_bytes=7, bytes_per_s=2_000))
+def test_sliced_bytes_leave_in_pieces(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy.shape(down=Flow(slice_bytes=7))
+    write, written = asyncio.StreamWriter.write, list[int]()
+
+    def noting(self: asyncio.StreamWriter, data: bytes) -> None:
+        written.append(len(data))
+        write(self, data)
+
+    monkeypatch.setattr(asyncio.StreamWriter, "write", noting)
     with connected(proxy) as client:
-        client.sendall(bytes(70))
-        assert len(client.recv(70)) == 7
-        assert hear(client, 63) == bytes(63)
+        assert say(client, bytes(70)) == bytes(70)
+    # A reader that comes late finds several pieces at once.
+    assert written == [70, *[7] * 10]
 
 
 def test_chosen_connections_alone_are_held_and_those_chosen_that_come_later(proxy: Proxy) -> None:
@@ -239,7 +248,10 @@ def test_a_trap_holds_a_connection_at_a_chosen_piece_or_at_its_answer_and_no_oth
         client.sendall(b"end")
         assert sprung.wait(SOON_S)
         assert silent(client)
-        assert (b"end" in echo.heard) is passes
+        if passes:
+            eventually(lambda: b"end" in echo.heard)  # it springs just before the piece goes on
+        else:
+            assert b"end" not in echo.heard
         assert say(other, b"end") == b"end", "it springs once"
         proxy.heal()
         assert hear(client, 3) == b"end"

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 CONTROL_C = b"\x03"
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -57,10 +59,10 @@ class OnTerminal:
         """Changes the size of the window."""
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
-    def wait(self, timeout_s: float = 120) -> int:
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """Returns the exit code when everything that was written has been read."""
         code = self.process.wait(timeout_s)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         return code
 
 

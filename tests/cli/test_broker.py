@@ -11,11 +11,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
+from tests.waiting import PATIENCE_S
 
 
 def penstock(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "penstock.cli.main", "broker", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.submission

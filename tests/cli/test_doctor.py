@@ -22,6 +22,7 @@ from penstock.cli.doctor_ray import least_skew_s
 from penstock.cli.main import app
 from penstock.cluster.findings import Level
 from penstock.kafka.broker_version import kafka_release
+from tests.waiting import PATIENCE_S
 
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
 GB = 1 << 30
@@ -125,9 +126,9 @@ def test_a_check_that_hangs_or_fails_is_reported_and_hides_no_other() -> None:
     def broken() -> list[Checked]:
         raise ZeroDivisionError("boom\nand more")
 
-    (found,) = made(("memory", 10.0, broken))
+    (found,) = made(("memory", PATIENCE_S, broken))
     assert (found.level, found.found) == (WARNING, "could not be checked: ZeroDivisionError: boom")
-    assert made(("clocks", 10.0, lambda: [None, checks.program(None)])) == [checks.program(None)]
+    assert made(("clocks", PATIENCE_S, lambda: [None, checks.program(None)])) == [checks.program(None)]
 
 
 def test_the_disk_of_a_folder_that_does_not_exist_is_that_above_it(tmp_path: Path) -> None:
@@ -161,7 +162,8 @@ def listening(answer: bytes) -> Iterator[int]:
         server.close()
 
 
-def test_a_port_is_free_in_use_or_that_of_an_application() -> None:
+def test_a_port_is_free_in_use_or_that_of_an_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "_CONNECT_S", PATIENCE_S)
     with listening(b'HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n{"name":"penstock"}') as port:
         problem, is_penstock = probes.port_facts(f"127.0.0.1:{port}")
         assert (problem, is_penstock) == ("Address already in use", True)
@@ -173,7 +175,7 @@ def test_a_port_is_free_in_use_or_that_of_an_application() -> None:
 
 def test_the_release_of_a_broker_is_asked(broker: str) -> None:
     host, _, port = broker.rpartition(":")
-    release = kafka_release(host, int(port), 10.0)
+    release = kafka_release(host, int(port), PATIENCE_S)
     assert release is not None
     assert float(release.split()[0]) >= 4.0
 
@@ -181,7 +183,7 @@ def test_the_release_of_a_broker_is_asked(broker: str) -> None:
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\x00\x00\x02\x00\x00"])
 def test_an_answer_that_is_not_a_brokers_has_no_release(answer: bytes) -> None:
     with listening(answer) as port, pytest.raises((ValueError, IndexError)):
-        kafka_release("127.0.0.1", port, 5.0)
+        kafka_release("127.0.0.1", port, PATIENCE_S)
 
 
 def test_the_installed_libraries_are_those_that_are_asked_for() -> None:

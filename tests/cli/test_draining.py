@@ -6,6 +6,7 @@ import threading
 from datetime import datetime
 
 from penstock.cli.draining import drain_line, reported_while_draining
+from tests.waiting import PATIENCE_S
 
 
 def test_a_line_names_the_condition_the_limit_and_the_way_out() -> None:
@@ -27,7 +28,7 @@ def test_the_message_is_repeated_until_the_block_ends() -> None:
             twice.set()
 
     with reported_while_draining(lambda: "a broker", tell, within_s=120.0, each_s=0.0):
-        assert twice.wait(60)
+        assert twice.wait(PATIENCE_S)
     reported = len(lines)
     assert "(a broker)" in lines[0]
     assert len(lines) == reported
@@ -35,6 +36,6 @@ def test_the_message_is_repeated_until_the_block_ends() -> None:
 
 def test_nothing_is_printed_about_a_drain_that_takes_no_time() -> None:
     lines: list[str] = []
-    with reported_while_draining(lambda: None, lines.append, within_s=120.0):
+    with reported_while_draining(lambda: None, lines.append, within_s=120.0, each_s=PATIENCE_S):
         pass
     assert lines == []

@@ -16,11 +16,20 @@ async def later(value: Any) -> Any:
 
 def test_a_function_that_never_returns_holds_its_executor_up_until_its_time_is_over_and_no_other_call() -> None:
     runner, release, never = CallsAtOnce(2, waits=True), threading.Event(), threading.Event()
-    stuck = Call(lambda: release.wait(PATIENCE_S), (), 20.0, "stuck")
+    begun: list[str] = []
+
+    def hold() -> None:
+        begun.append("")
+        release.wait(PATIENCE_S)
+
+    stuck = Call(hold, (), 20.0, "stuck")
     waiting = Call(never.set, (), 20.0, "waits for a thread")
-    runner.start([stuck, Call(str, (1,), 10_000.0, "plain"), Call(lambda: later(2), (), 10_000.0, "awaitable")])
+    whole_ms = PATIENCE_S * 1000
+    runner.start([stuck, Call(str, (1,), whole_ms, "plain"), Call(lambda: later(2), (), whole_ms, "awaitable")])
     assert sorted((end.call.owner, end.result) for end in runner.finished()) == [("awaitable", 2), ("plain", "1")]
-    runner.start([stuck, waiting])
+    while len(begun) < 2:  # a thread may take longer to begin than the call has time
+        runner.start([stuck])
+    runner.start([waiting])
     assert runner.finished() == []
     release.set()
     runner.close()

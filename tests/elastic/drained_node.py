@@ -12,7 +12,7 @@ from penstock.cluster.names import NAMESPACE, stream_actor_name
 from penstock.cluster.ray_cluster.node_drain import drain, stream_actors_on
 from penstock.cluster.watchers.drain_watch import draining_nodes
 from tests.elastic.cluster import ray_nodes, say
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 STREAM_ACTOR = stream_actor_name("app", "stream/1")
 
@@ -41,7 +41,7 @@ def main() -> None:
         assert not drain(leaving, 0, say)
         lines: list[str] = []
         drained: list[bool] = []
-        waiting = threading.Thread(target=lambda: drained.append(drain(leaving, 60, lines.append)))
+        waiting = threading.Thread(target=lambda: drained.append(drain(leaving, PATIENCE_S, lines.append)))
         waiting.start()
         eventually(lambda: bool(lines), "a line about the actor that is still there")
         assert [*draining_nodes()] == [leaving]

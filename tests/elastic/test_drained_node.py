@@ -11,12 +11,15 @@ from typer.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.cluster.ray_cluster import connections
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.submission
 def test_the_command_ends_when_the_stream_actors_have_left_the_node() -> None:
     command = [sys.executable, "-m", "tests.elastic.drained_node"]
-    ended = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=240)
+    ended = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=2 * PATIENCE_S
+    )
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr[-5000:]}"
     assert "a node was drained" in ended.stdout
 

@@ -103,10 +103,11 @@ def test_an_answer_of_the_registry_becomes_the_error_that_fits(
 
 
 def test_no_server_at_the_address_may_pass() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(ps.RetriableError, match=rf"{url} does not answer: ConnectError.*Start it, or fix schema"):
-        ConfluentRegistry(url, {}).schema(1)
+    with socket.socket() as taken:  # it does not listen, and no other process gets its port meanwhile
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ps.RetriableError, match=rf"{url} does not answer: ConnectError.*Start it, or fix schema"):
+            ConfluentRegistry(url, {}).schema(1)
 
 
 def test_schemas_and_references_go_over_and_come_back(server: Answers) -> None:

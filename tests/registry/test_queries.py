@@ -39,6 +39,7 @@ def asked(coordinator: FakeCoordinator, config: dict[str, str]) -> FakeCoordinat
 def test_the_event_loop_continues_while_a_slow_registry_is_asked(
     asked: FakeCoordinator, registry: ps.MockSchemaRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(may_wait, "_LOOP_S", PATIENCE_S)
     registry.latency_ms = 1
     answers_now, register = threading.Event(), ps.MockSchemaRegistry.register
 

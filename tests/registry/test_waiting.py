@@ -79,9 +79,12 @@ def test_other_threads_may_wait_and_a_stream_thread_may_not() -> None:
 def test_a_stream_thread_gets_an_error_at_once_and_the_record_when_the_schema_is_known(
     config: Config, written: bytes, registry: ps.MockSchemaRegistry
 ) -> None:
-    registry.latency_ms = 50
+    registry.latency_ms = 1
     serde, asked = value_serde(config), len(registry.calls)
-    with pytest.raises(ps.RetriableError, match=r"the schema registry mock://.* has been asked, and has not answered"):
+    with (
+        registry._shared.lock,  # while this thread has it, the registry answers no other
+        pytest.raises(ps.RetriableError, match=r"the schema registry mock://.* has been asked, and has not answered"),
+    ):
         on_a_stream_thread(lambda: serde.deserialize(written))
     assert until_it_works(lambda: serde.deserialize(written)) == Item("a")
     assert registry.calls[asked:] == ["schema 1"]
@@ -124,8 +127,9 @@ def test_known_schemas_are_read_and_written_during_an_outage(config: Config, reg
 
 
 def test_an_unknown_id_is_a_bad_record_and_is_asked_for_once_in_a_while(
-    config: Config, registry: ps.MockSchemaRegistry
+    config: Config, registry: ps.MockSchemaRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(connection, "_MISSING_S", PATIENCE_S)
     serde = value_serde(config)
     registry.latency_ms = 1
     for _ in range(3):
@@ -155,10 +159,11 @@ def test_a_serializer_waits_a_while_for_a_schema_that_was_not_prepared(
 ) -> None:
     serde = value_serde(config)
     registry.latency_ms = 30
+    monkeypatch.setattr(may_wait, "_STREAM_THREAD_WRITES_S", PATIENCE_S)
     assert on_a_stream_thread(lambda: serde.serialize(Item("a")))[:5] == b"\0\0\0\0\1"
     monkeypatch.setattr(may_wait, "_STREAM_THREAD_WRITES_S", 0.01)
     other = bound(ps.Serdes.avro(Item), "others", "value", config)
-    with pytest.raises(ps.RetriableError, match="has not answered"):
+    with registry._shared.lock, pytest.raises(ps.RetriableError, match="has not answered"):
         on_a_stream_thread(lambda: other.serialize(Item("a")))
 
 
