@@ -9,8 +9,18 @@ from typing import Any
 import pytest
 import ray
 
-from penstock.cluster.client import http_actor, starting
+from penstock.cluster.client import control, http_actor, starting
+from penstock.cluster.queries import actor_calls, coordinator_calls
 from tests.waiting import PATIENCE_S
+
+_LIMITS = (
+    (starting, "_START_S"),
+    (http_actor, "_START_S"),
+    (control, "_STATUS_S"),
+    (actor_calls, "CALL_S"),
+    (coordinator_calls, "CALL_S"),
+)
+"""Limits of this process's calls to actors, some of 10 s: a busy machine may stop the actor for as long."""
 
 
 @contextmanager
@@ -22,8 +32,8 @@ def own_ray(**more: Any) -> Iterator[None]:
     )  # fmt: skip
     try:
         with pytest.MonkeyPatch.context() as patched:
-            for module in (starting, http_actor):
-                patched.setattr(module, "_START_S", PATIENCE_S)
+            for module, limit in _LIMITS:
+                patched.setattr(module, limit, PATIENCE_S)
             yield
     finally:
         ray.shutdown()

@@ -16,3 +16,11 @@ def signal_ray_process(pid: int, number: signal.Signals = signal.SIGKILL) -> Non
     family = {each.pid for each in psutil.Process().children(recursive=True)}
     assert pid in family, f"process {pid} ({title}) belongs to another Ray"
     process.send_signal(number)
+
+
+def is_alive(pid: int) -> bool:
+    """Returns True if there is such a process, and it has not ended."""
+    try:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return False

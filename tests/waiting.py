@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from penstock.common.errors import StreamsError, TaskNotReadyError
@@ -13,6 +14,7 @@ T = TypeVar("T")
 
 PATIENCE_S = 300.0
 """Deadline of a wait that nothing bounds but the machine: a Ray that starts beside other work, for example."""
+_TICK_S, _LONGEST_TICK_S = 0.05, 0.25
 
 
 def eventually(
@@ -37,3 +39,25 @@ def once_ready(ask: Callable[[], T], not_ready: type[StreamsError] = TaskNotRead
 
     eventually(answered, f"an answer without {not_ready.__name__}")
     return found[0]
+
+
+@contextmanager
+def own_time() -> Iterator[Callable[[], float]]:
+    """Yields a clock of the seconds in which this process has run, for a limit that is promised to users. If a busy
+    machine stops the process for seconds, that counts a quarter of a second."""
+    seconds, ended = [0.0], threading.Event()
+
+    def tick() -> None:
+        last = time.monotonic()
+        while not ended.wait(_TICK_S):
+            now = time.monotonic()
+            seconds[0] += min(now - last, _LONGEST_TICK_S)
+            last = now
+
+    ticking = threading.Thread(target=tick, name="own-time")
+    ticking.start()
+    try:
+        yield lambda: seconds[0]
+    finally:
+        ended.set()
+        ticking.join()

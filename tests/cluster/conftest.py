@@ -40,6 +40,7 @@ class WordCount:
 
     def __init__(self, broker: str, name: str, state_dir: Path, partitions: int = 2) -> None:
         self.broker, self.application_id, self.state_dir = broker, name, state_dir
+        self.partitions = partitions
         self.lines, self.counts_topic = f"{name}-in", f"{name}-out"
         self.clients = ConfluentClients(broker, name)
         self.admin = self.clients.admin()
@@ -85,6 +86,13 @@ class WordCount:
                 assert value is not None
                 found[key.decode()] = LONG.deserialize(value)
         return found
+
+    def changes(self) -> int:
+        """Returns the number of rows that the changelog of the counts has got: each write to a store is one."""
+        changelog = f"{self.application_id}-counts-changelog"
+        return sum(
+            self.admin.end_offsets([TopicPartition(changelog, each) for each in range(self.partitions)]).values()
+        )
 
     def committed(self) -> int:
         """Returns the number of lines that the group has committed."""

@@ -19,9 +19,10 @@ from penstock.common.serdes import bound
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.testing.whole_topics import whole
+from tests.cluster.settled import until_settled
 from tests.registry.orders import Order, Priced, price
 from tests.registry.served import served
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.submission
 STRING = ps.Serdes.string()
@@ -96,6 +97,15 @@ class PricedOrders:
         batches = whole(self.clients, [TopicPartition(self.priced, 0)])
         return [read(value) for batch in batches for value in batch.values if value is not None]
 
+    def numbers(self) -> list[int]:
+        """Returns the numbers of the orders that are priced."""
+        return [each.cents // 10 for each in self.written()]
+
+    def of_partitions(self) -> list[int]:
+        """Returns how many orders of each partition are priced."""
+        numbers = self.numbers()
+        return [sum(number % 2 == partition for number in numbers) for partition in range(2)]
+
 
 @pytest.fixture
 def priced(
@@ -115,17 +125,21 @@ def test_orders_are_priced_once_though_the_pricing_actor_dies_and_the_registry_i
 ) -> None:
     mock, _ = registry
     priced.send(range(ORDERS))
-    with ExitStack() as away, priced.app(prices, **{"processing.guarantee": "exactly_once_v2"}) as app:
+    app = priced.app(prices, **{"processing.guarantee": "exactly_once_v2"})
+    app.pause()  # until the registry is away, and each task is on the actor that keeps it
+    with ExitStack() as away, app:
+        until_settled(app)
         with mock.outage():
             asked = len(mock.calls)
+            app.resume()
             eventually(lambda: len(mock.calls) > asked + 2, "the registry asked again and again")
-        app.wait_until_running(PATIENCE_S)
-        eventually(lambda: len(priced.written()) >= ORDERS // 10, "the first orders priced")
+        # Each task has then had its schemas of the registry, which is away for good from here on.
+        eventually(lambda: all(each >= ORDERS // 20 for each in priced.of_partitions()), "the first orders priced")
         ray.kill(prices, no_restart=False)
         away.enter_context(mock.outage())
         priced.send(range(ORDERS, 2 * ORDERS))
         eventually(lambda: len(priced.written()) >= 2 * ORDERS, "all orders priced without the registry")
-    numbers = [each.cents // 10 for each in priced.written()]
+    numbers = priced.numbers()
     assert sorted(numbers) == list(range(2 * ORDERS))
     for key, partition in itertools.product(range(7), range(2)):
         own = [number for number in numbers if (number % 7, number % 2) == (key, partition)]

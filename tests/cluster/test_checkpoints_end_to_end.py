@@ -31,6 +31,7 @@ from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Consumed
 from tests.cluster.conftest import STRING
+from tests.cluster.settled import until_settled
 from tests.processes import signal_ray_process
 from tests.waiting import PATIENCE_S, eventually, once_ready
 
@@ -140,7 +141,7 @@ def counting(broker: str, topic_name: Callable[[str], str], tmp_path: Path, ray_
 
 
 def measured(app: KafkaStreams, name: str) -> float:
-    (task,) = app.status().tasks
+    (task,) = until_settled(app).tasks
     found = task.measured.get((TASK, name), 0)
     assert isinstance(found, int | float)
     return found
@@ -164,7 +165,7 @@ def test_a_lost_disk_is_restored_from_the_checkpoint_and_the_tail_of_the_changel
     newest = counting.newest()  # now: the application that is started takes another one after its interval
     assert newest is not None
     app = counting.started()
-    (task,) = app.status().tasks
+    (task,) = until_settled(app).tasks
     assert task.restore_total == 100, "only the tail of the changelog is read"
     assert measured(app, "checkpoint-restored-bytes") == newest.size
     assert [count(app, key) for key in (0, 99, 100, KEYS - 1)] == [2, 2, 1, 1]

@@ -23,6 +23,7 @@ from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.cluster.watchers.checkpoint_deletion import CheckpointDeletion
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ObjectStoreError
+from tests.cluster.settled import until_settled
 from tests.cluster.test_checkpoints_end_to_end import KEYS, Counting, count, measured
 from tests.s3 import BUCKET, S3Server
 from tests.waiting import eventually
@@ -87,7 +88,7 @@ def test_checkpoints_are_taken_deleted_and_fetched_and_a_bucket_that_goes_stops_
 
 
 def checkpoint_error(app: KafkaStreams) -> str | None:
-    (task,) = app.status().tasks
+    (task,) = until_settled(app).tasks
     return task.checkpoint_error
 
 

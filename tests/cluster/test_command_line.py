@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +16,12 @@ from typing import Any
 import pytest
 import ray
 
+import penstock as ps
 from penstock.kafka.group_tools import GroupTools
 from tests import in_memory
 from tests.cluster.conftest import WordCount
-from tests.waiting import PATIENCE_S, eventually
+from tests.cluster.settled import until_settled
+from tests.waiting import PATIENCE_S, eventually, own_time
 
 ROOT = Path(__file__).parents[2]
 RUN = ("-m", "penstock.cli.main", "run", "program:app")
@@ -87,7 +88,7 @@ class Output:
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        code = self.process.wait(120)
+        code = self.process.wait(PATIENCE_S)
         self._thread.join(10)
         return code
 
@@ -124,6 +125,8 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
     address = {"RAY_ADDRESS": gcs_address()}
     with running(tmp_path, *RUN, **address) as output:
         eventually(lambda: "4/4 tasks run" in str(output), "running")
+        with ps.KafkaStreams.connect(it.application_id) as connected:
+            until_settled(connected)
         listed = penstock(tmp_path, "status", **address)
         assert it.application_id in listed.stdout
         shown = penstock(tmp_path, "status", it.application_id, **address)
@@ -134,14 +137,18 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
             return penstock(tmp_path, "query", it.application_id, "counts", "a", **address).stdout == "3\n"
 
         eventually(counted, "three a")
-        rows = penstock(tmp_path, "query", it.application_id, "counts", "--from", "b", **address)
-        assert rows.stdout == "b\t1\nc\t1\n"
+
+        def others_counted() -> bool:
+            rows = penstock(tmp_path, "query", it.application_id, "counts", "--from", "b", **address)
+            return rows.stdout == "b\t1\nc\t1\n"
+
+        eventually(others_counted, "one b and one c")
         assert penstock(tmp_path, "query", it.application_id, "counts", "z", **address).returncode == 1
         # From a folder where the program cannot be imported.
         (tmp_path / "elsewhere").mkdir()
         one = penstock(tmp_path / "elsewhere", "query", it.application_id, "counts", "a", "--json", **address)
         assert json.loads(one.stdout) == {"key": "a", "value": 3, "timestamp": 1001}, one.stderr
-        assert_watched(it, document(tmp_path, "top", it.application_id, "--json", **address))
+        all_is_well(tmp_path, it.application_id, **address)
         (counts,) = document(tmp_path, "stores", it.application_id, "--json", **address)
         assert (counts["name"], counts["changelog"]) == ("counts", f"{it.application_id}-counts-changelog")
         assert [(each["task_id"], each["state"], each["lag"]) for each in counts["partitions"]] == [
@@ -179,13 +186,19 @@ def document(folder: Path, *arguments: str, **env: str) -> Any:
     return json.loads(printed[-1])
 
 
-def assert_watched(it: WordCount, top: dict[str, Any]) -> None:
-    assert top["findings"][0]["level"] == "ok", top["findings"]
-    assert top["findings"][0]["sentence"].startswith("All is well: 4 tasks on ")
-    assert [each["task_id"] for each in sorted(top["tasks"], key=lambda each: each["task_id"])] == [
-        "0_0", "0_1", "1_0", "1_1"
-    ]  # fmt: skip
-    assert all(each["behind_s"] == 0 and each["lag"] == 0 for each in top["tasks"])
+def all_is_well(folder: Path, application_id: str, **env: str) -> None:
+    """``penstock top`` finds nothing wrong, and no task behind: all is processed, but not all may be reported yet."""
+    seen: list[dict[str, Any]] = []
+
+    def well() -> bool:
+        seen.append(document(folder, "top", application_id, "--json", **env))
+        print(seen[-1]["findings"])
+        tasks = seen[-1]["tasks"]
+        return seen[-1]["findings"][0]["level"] == "ok" and all(each["behind_s"] == each["lag"] == 0 for each in tasks)
+
+    eventually(well, "penstock top finds all well")
+    assert seen[-1]["findings"][0]["sentence"].startswith("All is well: 4 tasks on ")
+    assert sorted(each["task_id"] for each in seen[-1]["tasks"]) == ["0_0", "0_1", "1_0", "1_1"]
 
 
 @pytest.mark.long
@@ -199,7 +212,7 @@ def test_sigterm_to_the_whole_process_group_drains_it_with_a_ray_of_its_own(
     with running(tmp_path, "-c", group, *RUN, RAY_ADDRESS="local") as output:
         eventually(it.complete, "all counts written")
         os.killpg(output.process.pid, signal.SIGTERM)
-        assert output.process.wait(120) == 0, str(output)
+        assert output.process.wait(PATIENCE_S) == 0, str(output)
     assert_drained(it)
 
 
@@ -230,7 +243,7 @@ def test_stop_ends_an_application_of_another_process_which_leaves_its_group(
         eventually(lambda: "4/4 tasks run" in str(output), "running")
         stopped = penstock(tmp_path, "stop", it.application_id, "--leave-group", **address)
         assert stopped.returncode == 0, stopped.stderr
-        assert output.process.wait(60) == 0
+        assert output.process.wait(PATIENCE_S) == 0
     assert GroupTools(it.broker).members(it.application_id) == ()
 
 
@@ -276,10 +289,10 @@ def test_a_broker_that_does_not_answer_is_named_within_ten_seconds(
         patch.chdir(tmp_path)
         app = load_application("program:app")
     sys.modules.pop("program")
-    began = time.monotonic()
-    with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1"):
-        app.start()
-    assert time.monotonic() - began < 10
+    with own_time() as elapsed_s:
+        with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1"):
+            app.start()
+        assert elapsed_s() < 10
 
 
 @pytest.mark.parametrize(

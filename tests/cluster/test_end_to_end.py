@@ -17,6 +17,7 @@ from penstock.common.errors import ApplicationStateError, InternalTopicError, Un
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from tests.cluster.conftest import STRING, WordCount
+from tests.cluster.settled import until_settled
 from tests.processes import signal_ray_process
 from tests.waiting import PATIENCE_S, eventually
 
@@ -29,19 +30,18 @@ def test_word_count_counts_and_answers_queries(word_count: MakeWordCount) -> Non
     it.send(LINES)
     app = it.app()
     app.start()
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     eventually(it.complete, "all counts written")
     store = app.store("counts")
     assert store.get("the") == it.sent["the"]
     assert store.get("nobody") is None
     assert dict(store.all()) == dict(it.sent)
     assert [key for key, _ in store.range("b", "f")] == sorted(w for w in it.sent if "b" <= w <= "f")
-    # A committed key that was updated since counts twice.
-    assert len(it.sent) <= store.approximate_num_entries() <= 2 * len(it.sent)
+    # A key that was committed again, or updated since, may count again.
+    assert len(it.sent) <= store.approximate_num_entries() <= it.changes() + len(it.sent)
     with pytest.raises(UnknownStateStoreError, match="no state store 'count'; its stores: counts"):
         app.store("count").get("the")
-    # An actor that has only just started may be taking over a task.
-    eventually(lambda: sorted(map(str, app.status().placement)) == ["0_0", "0_1", "1_0", "1_1"], "all tasks placed")
+    assert sorted(map(str, app.status().placement)) == ["0_0", "0_1", "1_0", "1_1"]
     eventually(lambda: sum(sum(t.lags.values()) for a in app.status().actors for t in a.tasks) == 0, "no lag")
     assert app.close()
     assert app.state() is ApplicationState.NOT_RUNNING
@@ -53,7 +53,7 @@ def test_a_with_block_runs_an_application_from_start_to_commit(word_count: MakeW
     it = word_count()
     it.send(LINES)
     with it.app() as app:
-        app.wait_until_running(PATIENCE_S)
+        until_settled(app)
         eventually(it.complete, "all counts written")
         found = {name: value for name, value in app.metrics().items() if name.name == "process-total"}
         assert {name.group for name in found} == {f"stream-{it}-metrics" for it in ("thread", "task", "processor-node")}
@@ -106,12 +106,12 @@ def test_a_restore_listener_is_called_where_stores_are_restored(word_count: Make
     it.send(LINES)
     heard = tmp_path / "heard"
     for listener in (None, RestoresInFile(heard)):
-        app = it.app()
+        app = it.app(tasks_per_actor=4)  # on one actor: a task that moved would restore again
         app.set_global_state_restore_listener(listener)
         app.start()
         app.wait_until_running(PATIENCE_S)
         eventually(it.complete, "all counts written")
-        restored = sum(task.restore_total for actor in app.status().actors for task in actor.tasks)
+        restored = sum(task.restore_total for task in until_settled(app).tasks)
         assert app.close()
         shutil.rmtree(it.state_dir / it.application_id)  # as on another node
     message = [line.split() for line in heard.read_text().splitlines()]
@@ -190,7 +190,7 @@ def test_a_killed_coordinator_comes_back_and_finds_its_actors(word_count: MakeWo
     it.send(LINES)
     app = it.app()
     app.start()
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     eventually(it.complete, "all counts written")
     before = {actor.actor_id: actor.pid for actor in app.status().actors}
     coordinator = find_coordinator(it.application_id)
@@ -199,7 +199,7 @@ def test_a_killed_coordinator_comes_back_and_finds_its_actors(word_count: MakeWo
     it.send(LINES)
     app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "all counts written, none twice")
-    assert {actor.actor_id: actor.pid for actor in app.status().actors} == before
+    assert {actor.actor_id: actor.pid for actor in until_settled(app).actors} == before
     assert app.close()
 
 

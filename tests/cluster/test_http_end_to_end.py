@@ -23,29 +23,31 @@ from penstock.api.schemas import ApplicationBody
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ConfigError
+from tests.cluster.asking import patient_client
 from tests.cluster.conftest import WordCount
 from tests.deploy.dashboard import dashboard, missing_from
-from tests.processes import signal_ray_process
+from tests.processes import is_alive, signal_ray_process
 from tests.waiting import PATIENCE_S, eventually
 
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
 
 
-def started(it: WordCount) -> tuple[KafkaStreams, httpx.Client]:
+def started(it: WordCount) -> tuple[KafkaStreams, str]:
     # One actor: once it runs nothing moves by itself, however slowly other actors would start.
     app = it.app(tasks_per_actor=4, log_format="json", deserialization_exception_handler=ps.LogAndContinue())
     app.start()
     app.wait_until_running(PATIENCE_S)
     address = app.status().http_address
     assert address is not None
-    return app, httpx.Client(base_url=address, timeout=PATIENCE_S)
+    return app, address
 
 
 @pytest.mark.submission
 def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[], WordCount]) -> None:
     it = word_count()
     it.send(LINES)
-    app, client = started(it)
+    app, address = started(it)
+    client = patient_client(address)
     application = f"/v1/applications/{it.application_id}"
     counts = f"{application}/stores/counts"
     eventually(it.complete, "all counts written")
@@ -70,9 +72,9 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     assert found == dict(it.sent)
     assert list(found) == sorted(found)
 
-    # A key that is committed and was updated since counts twice.
+    # A key that was committed again, or updated since, may count again.
     approximate = client.get(f"{counts}/approximate-count").json()["approximate_count"]
-    assert len(it.sent) <= approximate <= 2 * len(it.sent)
+    assert len(it.sent) <= approximate <= it.changes() + len(it.sent)
     status = ApplicationBody.model_validate(client.get(application).json())
     assert (status.state, status.http_address) == ("RUNNING", str(client.base_url).rstrip("/"))
     assert [task.task_id for task in status.tasks] == ["0_0", "0_1", "1_0", "1_1"]
@@ -84,7 +86,12 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
 
     eventually(lambda: _metric(client, "kafka_streams_stream_task_process_total") > len(it.sent), "processed counted")
     _why_is_it_slow(client, application)
-    assert missing_from(client.get("/metrics").text, dashboard()) == []
+
+    def missing() -> list[str]:
+        print("missing:", found := missing_from(client.get("/metrics").text, dashboard()))
+        return found
+
+    eventually(lambda: missing() == [], "all that the dashboard names")
     (node,) = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
     endpoint = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
     eventually(lambda: _of_ray(endpoint, it.application_id) == [], f"all that the dashboard names at {endpoint}")
@@ -103,13 +110,23 @@ def _why_is_it_slow(client: httpx.Client, application: str) -> None:
     """Asks for the figures of operators, and for the stacks of the actor."""
     assert _metric(client, "kafka_streams_stream_client_state") == 2
     node = "kafka_streams_stream_processor_node_"
-    eventually(lambda: f"{node}busy_ratio{{" in client.get("/metrics").text, "shares of operators")
-    assert f"{node}records_rate{{" in (metrics := client.get("/metrics").text)
-    assert "kafka_streams_stream_thread_gc_ratio{" in metrics
-    answer = client.post(f"{application}/actors/stream/1/flame", json={"seconds": 0.5})
-    assert answer.status_code == 200, answer.text
-    stacks = FlameBody.model_validate(answer.json()).stacks
-    assert any("step (" in str(frame) for stack in stacks for frame in stack), "the loop of the actor"
+    names = [f"{node}busy_ratio{{", f"{node}records_rate{{", "kafka_streams_stream_thread_gc_ratio{"]
+
+    def measured() -> bool:
+        metrics = client.get("/metrics").text
+        return all(name in metrics for name in names)
+
+    eventually(measured, "shares of operators, and of the actor")
+
+    def taken() -> bool:
+        answer = client.post(f"{application}/actors/stream/1/flame", json={"seconds": 0.5})
+        if answer.status_code == 503:  # py-spy has not ended in time
+            return False
+        assert answer.status_code == 200, answer.text
+        stacks = FlameBody.model_validate(answer.json()).stacks
+        return any("step (" in str(frame) for stack in stacks for frame in stack)
+
+    eventually(taken, "the loop of the actor in its stacks")
 
 
 def _restart_an_actor(client: httpx.Client, application: str) -> None:
@@ -147,18 +164,23 @@ def _find_a_warning(it: WordCount, client: httpx.Client, application: str) -> No
 
     def warnings() -> list[EventBody]:
         body = HistoryBody.model_validate(client.get(f"{application}/history", params={"tasks": ""}).json())
-        return [event for event in body.events if event.kind == "log" and event.actor_id == "stream/2"]
+        logged = [event for event in body.events if event.kind == "log" and event.actor_id == "stream/2"]
+        return [event for event in logged if event.page and event.page.startswith("messages/records.md#")]
 
     eventually(lambda: bool(warnings()), "the warning has arrived")
     (found,) = warnings()
     assert (found.level, found.times, found.task_id) == ("warning", 1, "0_0")
-    assert found.page is not None
-    assert found.page.startswith("messages/records.md#")
 
 
 def _the_page_is_served(client: httpx.Client, application: str, it: WordCount) -> None:
-    peek = PeekBody.model_validate(client.get(f"{application}/topics/{it.counts_topic}/peek").json())
-    shown = {each.key.value: each.value.value for each in peek.records[::-1] if each.key and each.value}
+    peeks: list[PeekBody] = []
+
+    def peeked() -> bool:  # a peek ends after 4 s with what it has
+        peeks.append(PeekBody.model_validate(client.get(f"{application}/topics/{it.counts_topic}/peek").json()))
+        return bool(peeks[-1].records) and peeks[-1].stopped is None
+
+    eventually(peeked, "records of the output topic")
+    shown = {each.key.value: each.value.value for each in peeks[-1].records[::-1] if each.key and each.value}
     assert shown
     assert shown.items() <= it.sent.items()
     assert "text/html" in client.get("/", headers={"Accept": "text/html"}).headers["content-type"]
@@ -181,12 +203,10 @@ def test_queries_of_tasks_whose_actor_is_being_replaced_get_503_with_a_time_to_r
 ) -> None:
     it = word_count()
     it.send(LINES)
-    app, client = started(it)
+    app, address = started(it)
+    client = httpx.Client(base_url=address, timeout=PATIENCE_S)
     counts = f"/v1/applications/{it.application_id}/stores/counts"
     eventually(it.complete, "all counts written")
-    for actor in app.status().actors:
-        signal_ray_process(actor.pid)
-
     refused: list[httpx.Response] = []
 
     def answered() -> bool:
@@ -195,14 +215,21 @@ def test_queries_of_tasks_whose_actor_is_being_replaced_get_503_with_a_time_to_r
             refused.append(answer)
         return answer.status_code == 200
 
-    eventually(lambda: not answered(), "the loss is noticed")
+    def lost() -> bool:  # again if it was replaced before a query came
+        for actor in app.status().actors:
+            if is_alive(actor.pid):
+                signal_ray_process(actor.pid)
+        return not answered()
+
+    eventually(lost, "the loss is noticed")
     eventually(answered, "the task runs again")
     for answer in refused:
         assert answer.status_code == 503, answer.text
         assert answer.headers["content-type"] == "application/problem+json"
         assert int(answer.headers["retry-after"]) >= 1
-    # At least once: what was not committed may be counted again.
-    assert client.get(f"{counts}/keys/the").json()["value"] >= it.sent["the"]
+    # At least once: what was not committed is counted again.
+    again = patient_client(address)
+    eventually(lambda: again.get(f"{counts}/keys/the").json()["value"] >= it.sent["the"], "nothing is lost")
     assert app.close()
 
 
@@ -227,7 +254,10 @@ def test_a_port_in_use_is_one_sentence_and_nothing_is_left_half_started(word_cou
 
 def _of_ray(endpoint: str, application_id: str) -> list[str]:
     """Returns what the dashboard names and Ray's endpoint does not have of this application."""
-    lines = httpx.get(endpoint, timeout=PATIENCE_S).text.splitlines(keepends=True)
+    try:
+        lines = httpx.get(endpoint, timeout=PATIENCE_S).text.splitlines(keepends=True)
+    except httpx.TransportError as error:
+        return [f"{endpoint} does not answer yet: {error}"]
     ours = [line for line in lines if line.startswith("#") or f'application_id="{application_id}"' in line]
     return missing_from("".join(ours), dashboard(), "ray_kafka")
 

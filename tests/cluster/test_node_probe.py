@@ -12,9 +12,9 @@ from penstock.cluster.ray_cluster.node_probe import NodeProbe
 
 def test_a_node_is_asked_by_a_connection_to_its_raylet() -> None:
     async def story() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("127.0.0.1", 0)) as was_there:
-            open_port, closed_port = there.getsockname()[1], was_there.getsockname()[1]
-            was_there.close()
+        with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as deaf:
+            deaf.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
+            open_port, closed_port = there.getsockname()[1], deaf.getsockname()[1]
             nodes = {"a": ("127.0.0.1", open_port), "b": ("127.0.0.1", closed_port), "c": None}
             probe = NodeProbe(lambda: nodes)
             answers = [await probe.ask(node) for node in ("a", "b", "c", "nobody knows")]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
+from tests.cluster.settled import until_settled
 from tests.faults.rig import Counting, Kafka, kafka_behind_a_proxy, lasts
 
 SESSION_S = 2.0
@@ -40,6 +41,7 @@ def test_work_resumes_by_itself_and_no_actor_ends(
     it.app.set_state_listener(lambda new, old: states.append(new))
     try:
         it.start()
+        until_settled(it.app)
         before = [actor.pid for actor in it.actors()]
         with it.fed():
             it.assert_continues()

@@ -16,8 +16,9 @@ from penstock.cluster.client.control import end_actors
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
+from tests.cluster.asking import patient_client
 from tests.cluster.conftest import LONG, STRING
-from tests.waiting import PATIENCE_S, eventually
+from tests.cluster.settled import until_settled
 
 KEYS = [f"user-{number}" for number in range(20)]
 BASE = 1_700_000_000_000
@@ -88,25 +89,19 @@ def test_windows_sessions_and_versions_are_found_over_http_and_from_python_as_ne
     clicks: Clicks,
 ) -> None:
     with clicks.app() as app:
-        app.wait_until_running(PATIENCE_S)
+        until_settled(app)
         sent = clicks.send()
         seen = part(sent, clicks.clicks)
         address = app.status().http_address
         stores = f"{address}/v1/applications/{clicks.id}/stores"
-        with httpx.Client(timeout=PATIENCE_S) as client:
+        with patient_client("") as client:
             not_older_than = httpx.Response(200, json=seen.offsets).text
             asked: dict[str, str | int] = {"not_older_than": not_older_than, "wait_ms": 10_000}
 
             def whole(path: str) -> httpx.Response:
-                answers: list[httpx.Response] = []
-
-                def answered() -> bool:  # 503 while a task moves: the actors have just started
-                    answers.append(client.get(f"{stores}/{path}", params={**asked, "limit": 1000}))
-                    assert answers[-1].status_code in (200, 503), answers[-1].text
-                    return answers[-1].status_code == 200
-
-                eventually(answered, f"{path} is as new as what was sent")
-                return answers[-1]
+                answer = client.get(f"{stores}/{path}", params={**asked, "limit": 1000})
+                assert answer.status_code == 200, answer.text
+                return answer
 
             windows = whole("per-window/windows").json()
             WindowsBody.model_validate(windows)
@@ -121,6 +116,7 @@ def test_windows_sessions_and_versions_are_found_over_http_and_from_python_as_ne
             history = whole("names/history/user-3").json()
             VersionsBody.model_validate(history)
             assert [row["value"] for row in history["entries"]] == ["user-3/0", "user-3/5000"]
+            whole("names/history/user-7")  # in another partition, and asked for below
             then = client.get(f"{stores}/names/versions/user-3", params={"as_of": BASE + 4_999}).json()
             FoundVersionBody.model_validate(then)
             assert (then["value"], then["valid_to"]) == ("user-3/0", BASE + 5_000)

@@ -12,6 +12,7 @@ from penstock.state.queries import KeyQuery
 from tests.cluster import fake_actors
 from tests.cluster.fake_actors import WORDS, FakeActor, FakeCoordinator, ask
 from tests.cluster.fake_actors import coordinator as coordinator
+from tests.waiting import PATIENCE_S
 
 
 def test_keys_are_found_where_they_are_after_a_topic_has_got_partitions(
@@ -27,7 +28,7 @@ def test_keys_are_found_where_they_are_after_a_topic_has_got_partitions(
         new = TaskId(1, fake_actors.PARTITIONS)
         monkeypatch.setattr(fake_actors, "PARTITIONS", fake_actors.PARTITIONS + 1)
         coordinator.actors["c"], coordinator.placement[new] = FakeActor(new), "c"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while await found(queries) < len(WORDS):
                 continue
         assert coordinator.actors["c"].calls

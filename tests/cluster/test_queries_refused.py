@@ -15,6 +15,7 @@ from penstock.common.position import Position, PositionBound
 from penstock.state.queries import KeyQuery, RangeQuery
 from tests.cluster.fake_actors import WORDS, FakeCoordinator, ask
 from tests.cluster.fake_actors import coordinator as coordinator
+from tests.waiting import PATIENCE_S
 
 
 def test_a_kind_of_question_that_the_store_does_not_answer_is_an_error_of_its_own(coordinator: FakeCoordinator) -> None:
@@ -52,16 +53,19 @@ def test_so_many_may_wait_for_a_position_and_no_more(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.cluster.queries.queries._MOST_WAITING", 3)
+    monkeypatch.setattr("penstock.cluster.queries.queries.LONGEST_WAIT_S", PATIENCE_S)
     for actor in coordinator.actors.values():
         actor.failure = QueryFailure.NOT_UP_TO_BOUND
 
     async def crowd(queries: StateQueries) -> None:
         bound = PositionBound.at(Position.from_map({"in": {0: 7}}))
         asking = [
-            asyncio.create_task(queries.find_row("counts", KeyQuery("a"), Reading(bound=bound, wait_s=10.0)))
+            asyncio.create_task(queries.find_row("counts", KeyQuery("a"), Reading(bound=bound, wait_s=PATIENCE_S)))
             for _ in range(10)
         ]
-        refused, waiting = await asyncio.wait(asking, timeout=1.0)
+        while sum(each.done() for each in asking) < 7:
+            await asyncio.sleep(0)
+        refused, waiting = [each for each in asking if each.done()], [each for each in asking if not each.done()]
         assert {type(each.exception()) for each in refused} == {NotUpToBoundError}
         assert len(waiting) == 3
         for actor in coordinator.actors.values():

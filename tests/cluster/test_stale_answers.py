@@ -16,14 +16,16 @@ from penstock.common.position import Position, PositionBound
 from penstock.state.queries import KeyQuery, RangeQuery
 from tests.cluster.fake_actors import WORDS, FakeActor, FakeCoordinator, ask
 from tests.cluster.fake_actors import coordinator as coordinator
+from tests.waiting import PATIENCE_S
 
-SOON_S = 5.0
-"""Before the read side takes an actor for busy."""
+SOON_S = PATIENCE_S
+"""Before the read side takes an actor for busy: see ``active``."""
 
 
 @pytest.fixture
-def active(coordinator: FakeCoordinator) -> FakeActor:
+def active(coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch) -> FakeActor:
     """All tasks are active on ``a``, with standbys on ``b`` and ``c``."""
+    monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 2 * SOON_S)
     active = coordinator.actors["a"] = FakeActor(*coordinator.tasks)
     coordinator.actors["b"], coordinator.actors["c"] = FakeActor(*coordinator.tasks), FakeActor(*coordinator.tasks)
     coordinator.placement = dict.fromkeys(coordinator.tasks, "a")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import TypeVar
@@ -18,6 +17,7 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from tests.security.broker import SecuredBroker
 from tests.security.certificates import KEY_PASSWORD
+from tests.waiting import eventually
 
 T = TypeVar("T")
 
@@ -54,10 +54,14 @@ def all_is_done(clients: ConfluentClients, topic: str) -> None:
 
 def take(ask: Callable[[], T]) -> T:
     """Returns the first answer that is not empty."""
-    deadline = time.monotonic() + 20
-    while not (found := ask()):
-        assert time.monotonic() < deadline
-    return found
+    found: list[T] = []
+
+    def answered() -> bool:
+        found[:] = [ask()]
+        return bool(found[0])
+
+    eventually(answered, "an answer that is not empty", look_each_s=0.0)
+    return found[0]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +84,7 @@ def test_every_client_comes_in_by_settings_that_are_written_once(
     elif binding() is None:
         pytest.skip("penstock's binding to librdkafka was not built here")
     name = topic_name(place)
-    config = getattr(secured, place).config(name, consumer__session__timeout__ms=6000)
+    config = getattr(secured, place).config(name)
     all_is_done(ConfluentClients.of(StreamsConfig.of(config)), name)
 
 

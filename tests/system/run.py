@@ -29,12 +29,12 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.java import find_java
 from penstock.topology.physical.topology import Topology
 from tests.java import JVM_FLAGS, compiled, kafka_streams_jars
-from tests.processes import signal_ray_process
+from tests.processes import is_alive, signal_ray_process
 from tests.system.programs import RELATIONAL_TOPICS, SMOKE_TOPICS, relational, smoke
+from tests.waiting import PATIENCE_S, eventually
 
 _SOURCE = Path(__file__).parent / "java" / "Drive.java"
 _PARTITIONS = 3
-_STARTED_S = 120.0
 _VERIFIED_S = 420.0
 _DAY_MS = 86_400_000
 
@@ -176,13 +176,13 @@ class Struck:
         """Kills a stream actor, the coordinator or everything, in turn, until all input is written."""
         kinds: list[str] = []
         while not generated.wait(self._random.uniform(*size.between_s)):
-            self._app.wait_until_running(_STARTED_S)
+            self._app.wait_until_running(PATIENCE_S)
             if not kinds:
                 kinds = ["stream actor", "application", "coordinator"]
                 self._random.shuffle(kinds)
             self.strikes.append(kinds.pop())
             self._strike(self.strikes[-1])
-        self._app.wait_until_running(_STARTED_S)
+        self._app.wait_until_running(PATIENCE_S)
 
     def _strike(self, kind: str) -> None:
         coordinator = find_coordinator(self._id)
@@ -191,15 +191,26 @@ class Struck:
             self._start()
         elif kind == "coordinator":
             assert coordinator is not None
-            signal_ray_process(ray.get(coordinator.process.remote(), timeout=30).pid)
+            signal_ray_process(ray.get(coordinator.process.remote(), timeout=PATIENCE_S).pid)
         else:
+            signal_ray_process(self._random.choice(self._living()))
+
+    def _living(self) -> list[int]:
+        """Waits for actors; returns the pids of those that live. One that was struck before may still be listed."""
+        found: list[int] = []
+
+        def any_lives() -> bool:
             with suppress(ApplicationStateError, RayError):
-                signal_ray_process(self._random.choice(self._app.status().actors).pid)
+                found[:] = [actor.pid for actor in self._app.status().actors if is_alive(actor.pid)]
+            return bool(found)
+
+        eventually(any_lives, "a stream actor that lives")
+        return found
 
     def __enter__(self) -> Self:
         self._clients.admin().create_topics([NewTopic(topic, _PARTITIONS) for topic in self._program.topics])
         self._start()
-        self._app.wait_until_running(_STARTED_S)
+        self._app.wait_until_running(PATIENCE_S)
         return self
 
     def __exit__(self, *exception: object) -> None:

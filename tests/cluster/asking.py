@@ -1,0 +1,32 @@
+"""A client of an application's HTTP API that asks again, as the API demands it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from typing_extensions import override
+
+from tests.waiting import PATIENCE_S, eventually
+
+
+class _AsksAgain(httpx.HTTPTransport):
+    @override
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answers: list[httpx.Response] = []
+
+        def is_final() -> bool:
+            answers[:] = [super(_AsksAgain, self).handle_request(request)]
+            if answers[0].status_code != 503 or request.method != "GET":
+                return True
+            answers[0].close()
+            return False
+
+        eventually(is_final, f"an answer other than 503 of {request.url}")
+        return answers[0]
+
+
+def patient_client(address: str, verify: Any = True, **more: Any) -> httpx.Client:
+    """Returns a client that repeats a GET which is answered with 503: while a task moves, or the machine has stopped an
+    actor for so long that the server has not waited for it. ``more``: arguments of ``httpx.Client``."""
+    return httpx.Client(base_url=address, transport=_AsksAgain(verify=verify), timeout=PATIENCE_S, **more)
