@@ -36,13 +36,14 @@ class CompiledModules(BuildHookInterface[Any]):
         beside = {module: Path(self.root, "penstock", module + suffix) for module in self._modules}
         if version == "editable":
             _link(Path(self.root, LINK))
-            for target in beside.values():
-                target.unlink(missing_ok=True)  # one of an older source must not stay in use
         try:
             with contextlib.chdir(self.root):
                 library = _compile(self._modules, self._work)
         except (BaseError, CCompilerError, OSError) as error:
             self.app.display_warning(f"penstock is installed without its compiled modules: {error}")
+            if version == "editable":
+                for target in beside.values():
+                    target.unlink(missing_ok=True)  # one of an older source must not stay in use
             return
         for module, target in beside.items():
             built = library / "penstock" / (module + suffix)

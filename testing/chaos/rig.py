@@ -41,6 +41,7 @@ _MESSAGE_TIMEOUT_MS = 30_000
 """At least once; so what a producer is given is delivered or given up within the time in which rest must come."""
 _INPUT_TIMEOUT_MS = 600_000
 """The input waits for brokers that are down again and again, and slow to start."""
+_START_S = 300.0
 _CLOSE_S = 120.0
 _STORE_BYTES = 100_000_000
 _PAGE = 10_000
@@ -146,7 +147,7 @@ class Rig:
     def start(self) -> None:
         """Start the application and its HTTP server."""
         self.app.start()
-        self.app.wait_until_running()
+        self.app.wait_until_running(_START_S)
 
     def close(self) -> bool:
         """Close the application. Returns True if it commits and ends cleanly."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from penstock.kafka.local_broker.broker import free_port
 from penstock.testing.chaos.proxy import FREELY, Connection, Flow, Proxy, of_processes
 from tests.waiting import PATIENCE_S
 
@@ -63,7 +64,7 @@ def echo() -> Iterator[Echo]:
 
 @pytest.fixture
 def proxy(echo: Echo) -> Iterator[Proxy]:
-    with Proxy(echo.port) as it:
+    with Proxy(echo.port, free_port()) as it:  # one that is not given to another process during a cut
         yield it
 
 

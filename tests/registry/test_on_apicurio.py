@@ -10,20 +10,27 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 import penstock as ps
+from penstock.common import may_wait
 from penstock.common.serdes import bound
+from penstock.registry import confluent
 from penstock.registry.confluent import ConfluentRegistry
 from penstock.registry.contracts import Schema, SchemaNotFoundError, SchemaRefusedError
 from tests.registry.apicurio import apicurio
 from tests.registry.evolutions import EVOLUTIONS, Evolution
 from tests.registry.messages import Address, Order
 from tests.registry.proto_text import text_of
+from tests.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.submission, pytest.mark.xdist_group("apicurio")]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with apicurio(tmp_path_factory.mktemp("apicurio")) as url:
+    with apicurio(tmp_path_factory.mktemp("apicurio")) as url, pytest.MonkeyPatch.context() as patched:
+        # A Java that begins beside other work may take longer than ten seconds.
+        patched.setattr(confluent, "_TIMEOUT_S", PATIENCE_S)
+        for name in ("to_read_s", "to_write_s"):
+            patched.setattr(may_wait._Thread, name, PATIENCE_S)
         yield url
 
 
@@ -48,7 +55,7 @@ def answer(server: str, evolution: Evolution, subject: str) -> bool:
     """Returns True if the server accepts the last version. Its check and its registration must agree."""
     registry = ConfluentRegistry(server, {})
     *earlier, last = (as_text(each) for each in evolution.versions)
-    with SchemaRegistryClient({"url": server}) as control:
+    with SchemaRegistryClient({"url": server, "timeout": PATIENCE_S}) as control:
         for each in earlier:
             registry.register(subject, each, False)
             control.set_compatibility(subject, "NONE")

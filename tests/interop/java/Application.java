@@ -26,7 +26,7 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
  */
 public final class Application {
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final long RUNNING_WITHIN_SECONDS = 120;
+    private static final long RUNNING_WITHIN_SECONDS = 300;
 
     private final Path folder;
     private KafkaStreams streams;
