@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 
 import penstock as ps
@@ -17,7 +16,9 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.testing.whole_topics import whole
+from tests.cluster.asking import patient_client
 from tests.cluster.conftest import LONG, STRING
+from tests.cluster.settled import until_settled
 from tests.waiting import PATIENCE_S, eventually
 
 USERS = 200
@@ -111,16 +112,16 @@ def test_tasks_find_all_of_the_table_and_the_store_and_follow_both(
         it.update(1)
         it.ask()
         with it.app() as app:
-            app.wait_until_running(PATIENCE_S)
+            assert len(until_settled(app).actors) > 1
             eventually(lambda: it.results() == it.expected(1), "all found at the start")
-            eventually(lambda: len({actor.actor_id for actor in app.status().actors}) > 1, "there are several actors")
             assert sorted(map(str, app.status().placement)) == ["2_0", "2_1", "2_2", "2_3"]
             it.update(2)
             totals, users = app.store("totals"), app.store("users")
             eventually(lambda: totals.get("k7") == 14 and users.get("u7") == "7/2", "updates followed")
             eventually(lambda: dict(users.all()) == {f"u{n}": f"{n}/2" for n in range(USERS)}, "all updates followed")
-            url = f"{app.status().http_address}/v1/applications/{it.id}/stores/users/keys/u7"
-            assert httpx.get(url, timeout=PATIENCE_S).json()["value"] == "7/2"
+            path = f"/v1/applications/{it.id}/stores/users/keys/u7"
+            with patient_client(str(app.status().http_address)) as client:
+                assert client.get(path).json()["value"] == "7/2"
         # Every actor reads on where its copy on disk has come to: nothing is added to a total twice.
         it.update(3)
         it.ask()

@@ -61,14 +61,7 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
     committed: dict[str, str | int] = {"isolation": "committed", "limit": 100}
     eventually(lambda: _entries(client, counts, committed) == dict(it.sent), "all counts committed")
 
-    found: dict[str, int] = {}
-    query: dict[str, str | int] = {"limit": 3}
-    while True:
-        page = client.get(f"{counts}/range", params=query).json()
-        found |= {entry["key"]: entry["value"] for entry in page["entries"]}
-        if page["cursor"] is None:
-            break
-        query["cursor"] = page["cursor"]
+    found = _paged(client, counts)
     assert found == dict(it.sent)
     assert list(found) == sorted(found)
 
@@ -272,6 +265,18 @@ def _log_lines(application_id: str) -> list[dict[str, str]]:
 
 def _entries(client: httpx.Client, store: str, query: Mapping[str, str | int]) -> dict[str, int]:
     return {entry["key"]: entry["value"] for entry in client.get(f"{store}/range", params=query).json()["entries"]}
+
+
+def _paged(client: httpx.Client, store: str) -> dict[str, int]:
+    """All entries of a store, three at a time."""
+    found: dict[str, int] = {}
+    query: dict[str, str | int] = {"limit": 3}
+    while True:
+        page = client.get(f"{store}/range", params=query).json()
+        found |= {entry["key"]: entry["value"] for entry in page["entries"]}
+        if page["cursor"] is None:
+            return found
+        query["cursor"] = page["cursor"]
 
 
 def _metric(client: httpx.Client, name: str) -> float:

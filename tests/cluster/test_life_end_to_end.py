@@ -17,8 +17,9 @@ from penstock.cluster.status import ApplicationState
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from tests.cluster.conftest import STRING, WordCount
+from tests.cluster.settled import until_settled
 from tests.processes import signal_ray_process
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import PATIENCE_S, eventually, once_ready
 
 LINES = ["a b", "b c", "c d", "d a"] * 25
 
@@ -32,15 +33,15 @@ def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coo
     app = it.app()
     app.pause()
     app.start()
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     assert app.is_paused()
     victim, coordinator = app.status().actors[0], find_coordinator(it.application_id)
     assert coordinator is not None
     pid: int = ray.get(coordinator.process.remote()).pid
     signal_ray_process(pid)
     signal_ray_process(victim.pid)
-    eventually(lambda: victim.actor_id not in {each.actor_id for each in app.status().actors}, "it is found dead")
-    app.wait_until_running(PATIENCE_S)
+    # A coordinator that has just come back may still list it, or nobody.
+    eventually(lambda: victim.actor_id not in {each.actor_id for each in until_settled(app).actors}, "it is found dead")
     address = app.status().http_address
     assert address is not None
     known = f"{address}/v1/applications/{it.application_id}"
@@ -49,7 +50,7 @@ def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coo
     )
     assert app.is_paused()
     assert it.written() == {}
-    assert app.store("counts").get("a") is None, "queries are answered"
+    assert once_ready(lambda: app.store("counts").get("a")) is None, "queries are answered"
     assert httpx.post(f"{known}/resume", timeout=PATIENCE_S).json()["paused"] is False
     eventually(it.complete, "all counts written")
     commands.pause(it.application_id)

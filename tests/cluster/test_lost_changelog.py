@@ -27,7 +27,7 @@ def test_a_deleted_changelog_shows_and_a_start_without_it_refuses_and_keeps_the_
     app.wait_until_running(PATIENCE_S)
     eventually(lambda: it.complete() and it.committed() == 2, "all is counted and committed")
     tools.delete_topics([changelog])
-    eventually(lambda: changelog in (app.status().missing_topic or ""), "the loss shows", 30)
+    eventually(lambda: changelog in (app.status().missing_topic or ""), "the loss shows")
     end_actors(it.application_id, find_coordinator(it.application_id))
 
     def kept() -> list[str]:

@@ -21,6 +21,7 @@ from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Consumed
 from tests.cluster.conftest import STRING, WordCount
+from tests.cluster.settled import until_settled
 from tests.waiting import PATIENCE_S, eventually
 
 SOON = {"consumer.topic.metadata.refresh.interval.ms": 500}
@@ -54,8 +55,7 @@ def test_the_tasks_of_new_partitions_start_while_the_others_run_on(
     }  # fmt: skip
     app = KafkaStreams(builder.build(config), config)
     app.start()
-    app.wait_until_running(PATIENCE_S)
-    before = {actor.pid for actor in app.status().actors}
+    before = {actor.pid for actor in until_settled(app).actors}
     grow(broker, source, 3)
     key = next(word for word in map(str, range(100)) if partition_for(word.encode(), 3) == 2)
     producer = clients.producer()
@@ -64,8 +64,7 @@ def test_the_tasks_of_new_partitions_start_while_the_others_run_on(
     producer.close()
     committed = {TopicPartition(source, 2)}
     eventually(lambda: committed <= clients.admin().committed(application_id).keys(), "the new partition is read")
-    eventually(lambda: app.state() is ApplicationState.RUNNING, "RUNNING again")
-    status = app.status()
+    status = until_settled(app)
     assert set(status.placement) == {TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)}
     assert before <= {actor.pid for actor in status.actors}, "nothing was restarted"
     assert app.store("rows").get(key) == "here"

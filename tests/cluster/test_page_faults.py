@@ -19,6 +19,7 @@ from penstock.api.page.history_bodies import HistoryBody
 from penstock.api.page.live_bodies import LiveDocument
 from penstock.api.page.live_feed import MOST_STREAMS
 from tests.api.events import applied, events_of
+from tests.cluster.settled import until_settled
 from tests.elastic.cluster import PARTITIONS, SlowCount
 from tests.faults.rig import Counting, Kafka, called, kafka_behind_a_proxy
 from tests.processes import signal_ray_process
@@ -89,7 +90,7 @@ def test_a_move_that_a_user_wants_is_over_in_words_when_an_actor_is_killed_in_th
     settings = {"processing.guarantee": "exactly_once_v2", **_SERVED, **_HALF}
     it = InMemory(broker, ended(topic_name("move")), tmp_path, **settings)
     it.app.start()
-    it.app.wait_until_running(PATIENCE_S)
+    until_settled(it.app)
     it.send(200)
     shown = Shown(it.app, it.app.application_id)
     with it.fed():

@@ -12,13 +12,13 @@ import penstock as ps
 from penstock.cluster.client.control import end_actors
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
-from penstock.cluster.status import ApplicationState
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.testing.whole_topics import whole
 from tests.cluster.conftest import STRING
-from tests.waiting import PATIENCE_S, eventually
+from tests.cluster.settled import until_settled
+from tests.waiting import PATIENCE_S, eventually, once_ready
 
 
 @pytest.fixture
@@ -52,25 +52,24 @@ def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_st
         assert producer.flush(60)
 
     def counted(key: str) -> bool:
-        return app.store("counts", wait_s=0).get(key) is not None
+        return once_ready(lambda: app.store("counts", wait_s=0).get(key)) is not None
 
     app = KafkaStreams(builder.build(config), config)
     app.start()
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     send(first, b"k")
     eventually(lambda: app.store("counts").get("k") == 1, "the first topic is read")
     clients.admin().create_topics([NewTopic(later, 1)])
     send(later, b"k")
     committed = {TopicPartition(later, 0)}
     eventually(lambda: committed <= clients.admin().committed(application_id).keys(), "the new topic is read")
-    eventually(lambda: app.state() is ApplicationState.RUNNING, "RUNNING again")
-    assert set(app.status().placement) == {TaskId(0, 0), TaskId(0, 1)}
+    assert set(until_settled(app).placement) == {TaskId(0, 0), TaskId(0, 1)}
     assert app.store("counts").get("k") == 2, "by the task and the store that the key had before"
     # The topic with most partitions goes, and with it a task; the other task continues with its state.
     clients.admin().delete_topics([first])
     send(later, b"goes on")
     eventually(lambda: set(app.status().placement) == {TaskId(0, 0)}, "what read only the topic that is gone is gone")
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     eventually(lambda: counted("goes on"), "the others are read on")
     # At least once: what was not committed when the topic went may be counted again.
     kept = app.store("counts").get("k")
@@ -80,7 +79,7 @@ def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_st
     clients.admin().create_topics([NewTopic(first, 2)])
     send(first, b"new")
     eventually(lambda: len(app.status().placement) == 2, "it is there again")
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)
     eventually(lambda: counted("new"), "and read from its beginning")
     producer.close()
     assert app.close()

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.cluster.status import ApplicationState
 from tests.cluster.conftest import WordCount
+from tests.cluster.settled import until_settled
 from tests.waiting import PATIENCE_S, eventually
 
 
@@ -16,7 +17,7 @@ def test_an_application_without_a_cpu_names_the_application_that_has_them(word_c
     first, second = word_count(), word_count()
     app = first.app(tasks_per_actor=1)  # an actor for each of its four tasks, on four CPUs
     app.start()
-    app.wait_until_running(PATIENCE_S)
+    until_settled(app)  # until it has all CPUs
     late = second.app()
     late.start()
     eventually(lambda: late.status().waiting is not None, "the second application says what it waits for")
@@ -26,6 +27,6 @@ def test_an_application_without_a_cpu_names_the_application_that_has_them(word_c
     assert late.state() is ApplicationState.REBALANCING
     assert app.status().waiting is None
     assert app.close()
-    late.wait_until_running(120)
+    late.wait_until_running(PATIENCE_S)
     eventually(lambda: late.status().waiting is None, "nothing is waited for any more")
     assert late.close()

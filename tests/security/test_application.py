@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 from penstock.cli.main import app as command_line
 from penstock.cluster.client.control import end_actors
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
+from tests.cluster.asking import patient_client
 from tests.cluster.conftest import WordCount
 from tests.cluster.settled import until_settled
 from tests.own_ray import own_or_running_ray
 from tests.security.broker import PASSWORD, SecuredBroker
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import eventually
 
 READ, OPERATE = "read-token-2718281828", "operate-token-2718281828"
 
@@ -81,9 +82,7 @@ def test_a_secured_application_runs_and_shows_no_secret(
     assert (url.scheme, url.host == "0.0.0.0") == ("https", False)
     trust = ssl.create_default_context(cafile=secured.authority.certificate)
     address = f"https://127.0.0.1:{url.port}"
-    with httpx.Client(
-        base_url=address, verify=trust, headers={"Authorization": f"Bearer {READ}"}, timeout=PATIENCE_S
-    ) as client:
+    with patient_client(address, verify=trust, headers={"Authorization": f"Bearer {READ}"}) as client:
         paths = [
             f"/v1/applications/{it.application_id}{end}"
             for end in ("", "/stores", "/stores/counts/keys/the", "/stores/counts/range")

@@ -13,6 +13,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, KafkaRefusedError
 from penstock.kafka.clients import ConfluentClients
 from tests.security.broker import PASSWORD, SecuredBroker
+from tests.waiting import eventually
 
 LOGIN = "check sasl.mechanism, sasl.username and sasl.password"
 OWN = "set ssl.certificate.location and ssl.key.location"
@@ -101,4 +102,5 @@ def test_a_users_own_error_callback_hears_of_it_too(secured: SecuredBroker) -> N
     config = secured.scram.config(sasl__password="wrong-secret", admin__error_cb=heard.append)
     with pytest.raises(KafkaRefusedError):
         clients(config).admin().topics()
-    assert KafkaError._AUTHENTICATION in [error.code() for error in heard]
+    # Another thread calls it, which may come later.
+    eventually(lambda: KafkaError._AUTHENTICATION in [error.code() for error in heard], "the callback has heard of it")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 
+import pytest
+
 import penstock as ps
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.dead_letters.reading import all_letters
@@ -21,11 +23,16 @@ from penstock.common.config import StreamsConfig
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from tests.cluster.dead_letters.making import error_headers
+from tests.waiting import PATIENCE_S
 
 TEXT = ps.Serdes.string()
 
 
-def test_letters_are_shown_and_each_is_replayed_once(broker: str, topic_name: Callable[[str], str]) -> None:
+def test_letters_are_shown_and_each_is_replayed_once(
+    broker: str, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("MOST_S", "DECODE_S"):  # after which a read ends with what it has
+        monkeypatch.setattr(f"penstock.cluster.dead_letters.shown_letters.{limit}", PATIENCE_S)
     dlq, source = topic_name("dlq"), topic_name("source")
     builder = ps.StreamsBuilder()
     builder.stream(source, ps.Consumed.with_(TEXT, TEXT)).to(topic_name("out"), ps.Produced.with_(TEXT, TEXT))

@@ -17,10 +17,19 @@ from penstock.common.errors import MissingTopicError
 from penstock.common.serdes import Serdes
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
+from tests.waiting import PATIENCE_S
 
 TEXT = Serdes.string()
 SERDES = PickledSerdes.of(TopicSerdes(TEXT, TEXT, "read by source"))
 LARGE = 5_000_000
+_LIMITS = ("peek.MOST_S", "peek.DECODE_S", "key_records._MOST_S", "key_records.DECODE_S")
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads end with what they have after 2 to 5 s: on a busy machine that need not be all."""
+    for limit in _LIMITS:
+        monkeypatch.setattr(f"penstock.cluster.topic_reading.{limit}", PATIENCE_S)
 
 
 def source(broker: str, guarantee: str = "exactly_once_v2") -> TopicSource:
