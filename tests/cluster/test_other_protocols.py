@@ -30,7 +30,7 @@ class OtherMember:
                 "bootstrap.servers": broker,
                 "group.id": group,
                 "partition.assignment.strategy": "roundrobin",
-                "session.timeout.ms": 6000,
+                "session.timeout.ms": 45_000,  # it outlives a stop of this process
             }
         )
         self.client.subscribe([topic], on_assign=self._assigned)
@@ -59,9 +59,9 @@ def test_a_start_waits_until_members_of_another_protocol_have_left(
     clients = ConfluentClients(broker, topic)
     clients.admin().create_topics([NewTopic(topic, 1)])
     other = OtherMember(broker, topic, topic)
-    eventually(other.has_joined, "the other member", 60)
+    eventually(other.has_joined, "the other member")
     with static_member_for(clients, topic) as instance_id:
-        eventually(lambda: instance_id.membership.waits_for is not None, "refused", 30)
+        eventually(lambda: instance_id.membership.waits_for is not None, "refused")
         reported = str(instance_id.membership.waits_for)
         assert reported.startswith(f"group {topic!r} has members of another protocol, most likely those of Kafka")
         assert f": rdkafka-{other.client.memberid().removeprefix('rdkafka-')} (client id rdkafka, host 127." in reported
@@ -84,7 +84,7 @@ def test_after_a_stop_another_protocol_is_kept_out_unless_the_application_has_le
     (left_behind,) = tools.members(it.application_id)
     assert left_behind.instance_id is not None
     refused = OtherMember(it.broker, it.application_id, it.lines)
-    eventually(refused.is_refused, "refused", 30)
+    eventually(refused.is_refused, "refused")
     refused.client.close()
     again = it.app()
     again.start()
@@ -92,6 +92,6 @@ def test_after_a_stop_another_protocol_is_kept_out_unless_the_application_has_le
     assert control.stop_application(it.application_id, 60, leave=True) is not None
     assert tools.members(it.application_id) == ()
     other = OtherMember(it.broker, it.application_id, it.lines)
-    eventually(other.has_joined, "the other member", 30)
+    eventually(other.has_joined, "the other member")
     other.client.close()
     assert again.close()
