@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
+from tests.kafka.stable import until_stable
 from tests.waiting import eventually
 
 STRING = ps.Serdes.string()
@@ -119,22 +119,13 @@ def test_each_refused_result_has_a_letter_and_the_others_are_written(
     eventually(done, "all is committed")
     loop.stop().result(60)
     if guarantee == "exactly_once_v2":
-        # A broker writes the markers of a transaction just after it has answered.
-        for topic in (app.output, app.letters):
-            eventually(partial(is_stable, app, topic), f"no transaction is open in {topic}")
+        until_stable(app.clients, [TopicPartition(topic, 0) for topic in (app.output, app.letters)])
     written, letters = (read(app.clients, topic) for topic in (app.output, app.letters))
     if guarantee == "exactly_once_v2":
         assert (written, letters) == (["a", "b", "c", "d"], ["big 1", "big 2"])
     else:
         assert (set(written), set(letters)) == ({"a", "b", "c", "d"}, {"big 1", "big 2"})
         assert written[-1] == "d"
-
-
-def is_stable(app: Application, topic: str) -> bool:
-    """Returns True if readers of committed records see all that was committed."""
-    partitions = [TopicPartition(topic, 0)]
-    with closing(app.clients.consumer()) as consumer:
-        return consumer.fetch_end_offsets(partitions) == app.admin.high_watermarks(partitions)
 
 
 def read(clients: ConfluentClients, topic: str) -> list[str]:

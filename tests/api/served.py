@@ -10,6 +10,7 @@ import pytest
 from penstock.api.server import serve
 from penstock.cluster.client.server_settings import ServerSettings
 from tests.api.fake import FakeReadSide
+from tests.waiting import PATIENCE_S
 
 
 async def served(
@@ -18,7 +19,7 @@ async def served(
     """Calls ``play`` with the address and the port of a server over ``side``, which it ends afterwards."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     server = asyncio.ensure_future(serve(side, settings or ServerSettings(), address.set_result))
-    url = await asyncio.wait_for(address, 10)
+    url = await asyncio.wait_for(address, PATIENCE_S)
     try:
         await play(url, int(url.rpartition(":")[2]))
     finally:

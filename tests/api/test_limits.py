@@ -17,6 +17,7 @@ from penstock.api.limits import LARGEST_BODY, Rate
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from penstock.cluster.read_side import ApplicationStatus, Query, Reading, StoreEntry
 from tests.api.fake import FakeReadSide
+from tests.waiting import PATIENCE_S
 
 STORE = "/v1/applications/word-count/stores/counts"
 
@@ -197,7 +198,7 @@ def test_a_refused_request_is_refused_before_its_body_is_read() -> None:
         with_tokens = create_app(FakeReadSide(), ServerSettings(tokens=(Token.of(Scope.READ, "r" * 20),)))
         assert (await asked(with_tokens, never))[0] == 401
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
 
 
 def test_a_body_that_finds_no_place_is_not_parsed() -> None:

@@ -222,7 +222,11 @@ def test_streams_are_no_waiting_queries_and_are_not_taken_for_stalled_clients(mo
     play(look, settings=ServerSettings(max_waiting_queries=1))
 
 
-def test_a_stop_of_the_server_ends_streams_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stop_of_the_server_ends_streams_at_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.api.server._DRAIN_S", 60)  # for other answers; a stop of this process is shorter
+
     async def run() -> None:
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         server = asyncio.ensure_future(serve(Counting(), ServerSettings(), address.set_result))

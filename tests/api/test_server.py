@@ -30,12 +30,12 @@ pytestmark = pytest.mark.xdist_group("server")
 async def _started(read_side: FakeReadSide, settings: ServerSettings | None = None) -> tuple[asyncio.Task[None], str]:
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     server = asyncio.ensure_future(serve(read_side, settings or ServerSettings(), address.set_result))
-    return server, await asyncio.wait_for(address, 10)
+    return server, await asyncio.wait_for(address, PATIENCE_S)
 
 
 def _serve(settings: ServerSettings) -> None:
-    """Runs the server until it is refused. Fails if that does not happen within 10 s."""
-    asyncio.run(asyncio.wait_for(serve(FakeReadSide(), settings, print), 10))
+    """Runs the server until it is refused. Fails if that does not happen."""
+    asyncio.run(asyncio.wait_for(serve(FakeReadSide(), settings, print), PATIENCE_S))
 
 
 def test_it_answers_until_it_is_cancelled() -> None:
@@ -52,7 +52,9 @@ def test_it_answers_until_it_is_cancelled() -> None:
     asyncio.run(run())
 
 
-def test_a_request_under_way_is_answered_before_the_end() -> None:
+def test_a_request_under_way_is_answered_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.api.server._DRAIN_S", 60)
+
     class Slow(FakeReadSide):
         def __init__(self) -> None:
             super().__init__()
@@ -152,7 +154,7 @@ def test_with_both_it_listens_everywhere_and_answers_over_tls_alone(
             assert (await client.get(f"{there}/v1/applications/word-count")).status_code == 401
             with pytest.raises(httpx.RemoteProtocolError):
                 await client.get(f"{there.replace('https', 'http')}/healthz")
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
             with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
                 await client.get(f"{there}/healthz")
         server.cancel()

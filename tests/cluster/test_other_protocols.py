@@ -30,7 +30,7 @@ class OtherMember:
                 "bootstrap.servers": broker,
                 "group.id": group,
                 "partition.assignment.strategy": "roundrobin",
-                "session.timeout.ms": 6000,
+                "session.timeout.ms": 45_000,  # it outlives a stop of this process
             }
         )
         self.client.subscribe([topic], on_assign=self._assigned)
@@ -84,7 +84,7 @@ def test_after_a_stop_another_protocol_is_kept_out_unless_the_application_has_le
     (left_behind,) = tools.members(it.application_id)
     assert left_behind.instance_id is not None
     refused = OtherMember(it.broker, it.application_id, it.lines)
-    eventually(refused.is_refused, "refused", 30)
+    eventually(refused.is_refused, "refused")
     refused.client.close()
     again = it.app()
     again.start()

@@ -137,7 +137,7 @@ def test_one_read_runs_at_a_time_and_one_that_hangs_keeps_its_place_until_it_end
         one = OneAtATime(wait_s=0.01, longest_s=0.01)
         with pytest.raises(ReadsBusyError, match=r"a read of a topic has not ended within 0\.01 s"):
             await one.run(hang)
-        assert begun.is_set()
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S), "its thread may begin late, but it does"
         with pytest.raises(ReadsBusyError, match="a read of a topic is under way"):
             await one.run(lambda: "refused")
         may_end.set()

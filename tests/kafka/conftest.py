@@ -58,7 +58,7 @@ def real_rig(request: pytest.FixtureRequest, group: str) -> Rig:
         {
             "application.id": group,
             "bootstrap.servers": request.getfixturevalue("broker"),
-            "consumer.session.timeout.ms": 6000,
+            "producer.transaction.timeout.ms": 60_000,  # a process may be stopped for seconds in the midst of one
         }
     )
     return Rig(ConfluentClients.of(config), group)
@@ -66,5 +66,5 @@ def real_rig(request: pytest.FixtureRequest, group: str) -> Rig:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool], str], None]:
-    """Calls a condition, which does the waiting itself, until it holds or 20 s have passed."""
+    """Calls a condition, which does the waiting itself, until it holds or 60 s have passed."""
     return partial(waiting.eventually, timeout_s=60, look_each_s=0)

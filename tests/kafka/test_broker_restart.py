@@ -14,6 +14,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
+from tests.waiting import PATIENCE_S
 
 T = TypeVar("T")
 PARTITIONS = [TopicPartition("numbers", number) for number in range(2)]
@@ -28,7 +29,7 @@ def own_broker(tmp_path: Path) -> Iterator[LocalBroker]:
 
 def until_answered(ask: Callable[[], T]) -> T:
     """Asks until there is an answer. Errors except BrokerUnreachableError fail the test, as they end an application."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             return ask()

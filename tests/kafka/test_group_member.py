@@ -22,6 +22,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.contracts import OtherProtocolError, SessionLostError
 from penstock.kafka.group_member import ConfluentGroupMember
 from penstock.kafka.settings import MISSING_TOPIC
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -229,7 +230,7 @@ def test_a_commit_that_is_never_answered_makes_room_for_another_client_and_so_do
         with pytest.raises(SessionLostError, match="a commit of member 'member' in group 'group' has no answer after"):
             member.commit({TopicPartition("lines", 0): CommittedOffset(5)})
         member.close()
-        assert stuck.waiting == ["commit", "close"]
+        eventually(lambda: {*stuck.waiting} == {"commit", "close"}, "both calls are still under way")
     finally:
         stuck.returned.set()
 

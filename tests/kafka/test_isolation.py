@@ -24,7 +24,7 @@ class Stranger:
     def __init__(self, broker: str, topic: str) -> None:
         self.topic = topic
         self.producer = Producer({"bootstrap.servers": broker, "transactional.id": f"{topic}-stranger"})
-        self.producer.init_transactions(10)
+        self.producer.init_transactions(60)
         self.producer.begin_transaction()
 
     def write(self, value: bytes) -> None:
@@ -78,7 +78,7 @@ def test_an_open_transaction_that_grows_is_nothing_to_wait_for_when_only_committ
             eventually(knows_of_it, "the transaction's record counts in the high watermark")
             eventually(caught_up, "the partition is at its end although the high watermark is beyond")
         assert seen == [b"plain"]
-        stranger.producer.commit_transaction(10)
+        stranger.producer.commit_transaction(60)
 
         def all_here() -> bool:
             seen.extend(polled(consumer))
@@ -104,7 +104,7 @@ def test_by_default_records_are_read_whether_committed_or_not_as_in_kafka_stream
 
         eventually(all_here, "the record of the open transaction")
         assert consumer.position(tp) == consumer.end_offset(tp) == 2
-        stranger.producer.abort_transaction(10)
+        stranger.producer.abort_transaction(60)
 
 
 def test_an_open_transaction_is_no_partition_that_gives_nothing(
@@ -143,7 +143,7 @@ def test_an_open_transaction_is_no_partition_that_gives_nothing(
         eventually(asked_often, "the broker is asked four times")
         assert consumer._client is client  # type: ignore[attr-defined]
         assert answers == [{tp: 1}] * 4, "the last stable offset, not the high watermark"
-        stranger.producer.commit_transaction(10)
+        stranger.producer.commit_transaction(60)
 
         def all_here() -> bool:
             seen.extend(polled(consumer))

@@ -257,13 +257,17 @@ def test_a_flush_can_be_interrupted(real: Rig) -> None:
     producer.send("t", b"k", b"v", 1)
     before = signal.signal(signal.SIGALRM, interrupt)
     begin_s = time.monotonic()
-    try:
+
+    def interrupted() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
+        producer.flush(100.0)
+
+    try:
         with pytest.raises(InterruptedHereError):
-            producer.flush(5.0)
+            interrupted()
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - begin_s < 2.5
+    assert time.monotonic() - begin_s < 50
     producer.close()
 
 
@@ -284,7 +288,7 @@ def test_a_transactions_marker_behind_the_last_record_is_not_part_of_its_end(rea
     tp = TopicPartition(topic, 0)
     admin = real.clients.admin()
     stranger = Producer({"bootstrap.servers": address_of(real), "transactional.id": f"{topic}-stranger"})
-    stranger.init_transactions(10)
+    stranger.init_transactions(60)
     producer = real.clients.producer()
     for expected in (1, 4):
         producer.send(topic, b"k", b"v", 1, None, 0)
@@ -292,7 +296,7 @@ def test_a_transactions_marker_behind_the_last_record_is_not_part_of_its_end(rea
         eventually(lambda mark=mark: producer.flush(0.05) and mark.delivered(), "the record")  # type: ignore[misc]
         stranger.begin_transaction()
         stranger.produce(topic, b"v", partition=0)
-        stranger.commit_transaction(10)
+        stranger.commit_transaction(60)
         eventually(lambda expected=expected: admin.end_offsets([tp])[tp] == expected + 2, "the marker")  # type: ignore[misc]
         assert mark.ends() == {tp: expected}
     producer.close()
@@ -340,13 +344,14 @@ def test_a_partition_that_no_topic_can_have_is_refused_and_harms_nothing(real: R
     producer.close()
 
 
-def _threads_of_librdkafka() -> int:
-    """Returns their number. Ray, which other tests start in this process, has threads of its own that come and go."""
-    number = 0
+def _threads_of_librdkafka() -> set[str]:
+    """Returns their ids. Ray, which other tests start in this process, has threads of its own that come and go."""
+    found: set[str] = set()
     for thread in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # it has ended
-            number += (thread / "comm").read_text().startswith("rdk:")
-    return number
+            if (thread / "comm").read_text().startswith("rdk:"):
+                found.add(thread.name)
+    return found
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -368,9 +373,9 @@ def test_a_transactional_producer_that_is_given_up_leaves_no_threads_behind(
             taking = answer_to(producer.init_transactions())
             with pytest.raises(BrokerUnreachableError):
                 deque(taking, maxlen=0)
-            assert _threads_of_librdkafka() > before
+            assert _threads_of_librdkafka() - before, "while those of other tests' clients may end"
             producer.close()
             del producer, taking
-        eventually(lambda: _threads_of_librdkafka() <= before, "the end of their threads")
+        eventually(lambda: not _threads_of_librdkafka() - before, "the end of their threads")
     finally:
         gc.enable()

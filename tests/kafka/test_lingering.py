@@ -26,7 +26,10 @@ def cpu_of_clients_s() -> float:
     """Returns the CPU time (seconds) that librdkafka's threads in this process have used."""
     ticks = 0
     for task in Path("/proc/self/task").iterdir():
-        name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        try:
+            name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        except OSError:  # it has ended
+            continue
         if name.startswith("rdk:"):
             ticks += sum(map(int, rest.split()[11:13]))
     return ticks / os.sysconf("SC_CLK_TCK")

@@ -27,7 +27,7 @@ SEED = 21
 FEW = (0.5, 1.1, 2.0)
 """Lengths of the outages that ``make test`` can afford, in sessions."""
 MANY = 50
-BACK_S = 30.0
+BACK_S = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def check(reported: UndeliveredError, producer: RecordProducer) -> None:
         with pytest.raises(UndeliveredError):
             ask()
     assert not mark.delivered()
-    assert producer.give_up(5)
+    assert producer.give_up(60)
     producer.poll()
     assert producer.flush(0.01)
     assert not mark.delivered()
@@ -97,7 +97,7 @@ def test_records_sent_right_after_giving_up_are_not_given_up(rig: Rig) -> None:
     with closing(rig.clients.producer()) as producer:
         for each in range(20):
             producer.send(topic, b"given up, or not", b"%d" % each, 1, None, 0)
-            assert producer.give_up(5)
+            assert producer.give_up(60)
             producer.send(topic, b"kept", b"%d" % each, 1, None, 0)
             assert producer.flush(60)
 
@@ -132,7 +132,7 @@ def test_a_send_that_waits_in_a_full_queue_ends_when_another_thread_withholds_th
             producer.withhold()
             with pytest.raises(UndeliveredError, match="withdrawn"):
                 filling.result(60)
-            assert producer.give_up(5)
+            assert producer.give_up(60)
             with pytest.raises(UndeliveredError, match="withdrawn"):
                 producer.send("t", b"k", b"later", 1, None, 0)
 
@@ -151,7 +151,7 @@ def test_a_producer_that_is_withheld_refuses_records_and_reports_each_loss_until
         with pytest.raises(UndeliveredError, match="withdrawn"):
             producer.poll()
         assert mark.ends() == {TopicPartition(topic, 0): 1}
-        assert producer.give_up(5)
+        assert producer.give_up(60)
         producer.send(topic, b"k", b"after", 1, None, 0)
         assert producer.flush(60)
         assert rig.clients.admin().end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 2}

@@ -22,6 +22,7 @@ from penstock.kafka.broker_ends import BrokerEnds
 from penstock.kafka.consumer import ConfluentConsumer
 from penstock.kafka.stable_ends import StableEnds
 from penstock.kafka.topics import Topics
+from tests.waiting import PATIENCE_S
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 ADDRESS = "127.0.0.1:1"
@@ -130,7 +131,7 @@ def test_a_watch_over_fetches_hears_of_no_end() -> None:
     ends._client = HalfDead()  # type: ignore[assignment]  # all of it that is used here
     ends.ask([A, B])
     assert ends._asking is not None
-    ends._asking.join(5)
+    ends._asking.join(PATIENCE_S)
     assert ends.take() == {A: 7}
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+PATIENCE_MS = 120_000
+"""Deadline of what a page is waited for: the machine may be busy with other tests."""
 PATHS = tuple(map(Path, ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium", "/usr/bin/google-chrome")))
 _ABSENT = "the page needs a browser: apt-get install chromium-headless-shell (looked for {})"
 # Text looks the same on each machine that has the same fonts: no hints of the screen, no colours at its edges.
@@ -35,6 +37,6 @@ def chromium() -> Iterator[Browser]:
     """
     path = found()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS, timeout=PATIENCE_MS)
         yield browser
         browser.close()

@@ -10,12 +10,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from penstock.api.page import live_feed
 from tests.api.fake import FakeReadSide
 from tests.page.applications import orders_topology, runs, status_of
-from tests.page.chromium import chromium
+from tests.page.chromium import PATIENCE_MS, chromium
 from tests.page.server import PageServer, page_server
 from tests.page.watch import Watch
-
-PATIENCE_MS = 30_000
-"""Deadline of what a page is waited for: the machine may be busy with other tests."""
 
 
 @pytest.fixture(scope="package")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,17 +11,17 @@ from contextlib import contextmanager, suppress
 from penstock.api.server import serve
 from penstock.cluster.client.server_settings import ServerSettings
 from tests.api.fake import FakeReadSide
-
-_STARTS_S = 30.0
+from tests.waiting import PATIENCE_S
 
 
 class PageServer:
     """A server of the page on a port of the loopback. After ``stop`` it can start again at the same address, also with
-    other ``tokens``."""
+    other ``tokens``: its port is kept for it, and refuses connections meanwhile."""
 
     def __init__(self, side: FakeReadSide, settings: ServerSettings | None = None) -> None:
         self.side = side
         self.url = ""
+        self._port = _kept_port()
         self.tokens = () if settings is None else settings.tokens
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -29,8 +30,7 @@ class PageServer:
     def start(self) -> None:
         """Returns when the server accepts connections."""
         listening = threading.Event()
-        port = int(self.url.rpartition(":")[2]) if self.url else 0
-        settings = ServerSettings(port=port, tokens=self.tokens)
+        settings = ServerSettings(port=self._port.getsockname()[1], tokens=self.tokens)
 
         def started(url: str) -> None:
             self.url = url
@@ -44,7 +44,7 @@ class PageServer:
 
         self._thread = threading.Thread(target=lambda: asyncio.run(run()), name="page-server", daemon=True)
         self._thread.start()
-        assert listening.wait(_STARTS_S), "the server does not listen"
+        assert listening.wait(PATIENCE_S), "the server does not listen"
 
     def stop(self) -> None:
         """Ends the server and its connections."""
@@ -53,9 +53,23 @@ class PageServer:
         assert self._loop is not None
         assert self._serving is not None
         self._loop.call_soon_threadsafe(self._serving.cancel)
-        self._thread.join(_STARTS_S)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the server does not stop"
         self._thread = None
+
+    def close(self) -> None:
+        """Ends the server for good."""
+        self.stop()
+        self._port.close()
+
+
+def _kept_port() -> socket.socket:
+    """Returns a socket that holds a port and does not listen: by ``SO_REUSEADDR`` the server can, and no other process
+    is given the port while the server is stopped."""
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    return kept
 
 
 @contextmanager
@@ -66,4 +80,4 @@ def page_server(side: FakeReadSide, settings: ServerSettings | None = None) -> I
     try:
         yield server
     finally:
-        server.stop()
+        server.close()

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.page import axe
 from tests.page.applications import lags, with_actor, with_task
+from tests.page.chromium import PATIENCE_MS
 from tests.page.server import PageServer
 from tests.page.views import THEMES, VIEWS, finding, opened, shown
 from tests.page.watch import Watch
@@ -111,6 +112,7 @@ def test_a_screen_reader_is_told_of_another_finding_and_not_of_each_new_figure_i
 
 def test_nothing_moves_for_those_who_want_no_motion(browser: Browser, server: PageServer, watch: Watch) -> None:
     with browser.new_context(reduced_motion="reduce") as context:
+        context.set_default_timeout(PATIENCE_MS)
         watch.over(context)
         page = context.new_page()
         opened(page, server.url)

@@ -18,6 +18,7 @@ from tests.page.stacks import TAKEN, deep
 from tests.page.test_hostile import HOSTILE
 from tests.page.views import THEMES, opened, shown
 from tests.page.watch import Watch
+from tests.waiting import PATIENCE_S
 
 
 def take(page: Page, actor: str = "stream/1") -> None:
@@ -60,17 +61,19 @@ def test_while_the_actor_is_sampled_the_page_shows_the_time_and_goes_on(
 
     async def flame(actor_id: str, seconds: float) -> Flame:
         assert (actor_id, seconds) == ("stream/1", 10)
-        await asyncio.to_thread(end.wait, 30)
+        await asyncio.to_thread(end.wait, PATIENCE_S)
         return TAKEN
 
     monkeypatch.setattr(server.side, "flame", flame)
-    opened(page, server.url, "slow")
-    take(page)
-    expect(page.get_by_label("Time of the samples")).to_be_visible()
-    expect(page.get_by_role("button", name="Flame graph of stream/0")).to_be_disabled()
-    page.get_by_role("link", name="Tasks", exact=True).click()
-    shown(page, "tasks")
-    end.set()
+    try:
+        opened(page, server.url, "slow")
+        take(page)
+        expect(page.get_by_label("Time of the samples")).to_be_visible()
+        expect(page.get_by_role("button", name="Flame graph of stream/0")).to_be_disabled()
+        page.get_by_role("link", name="Tasks", exact=True).click()
+        shown(page, "tasks")
+    finally:
+        end.set()
     page.get_by_role("link", name="Why slow").click()
     expect(page.get_by_role("button", name="with_price")).to_be_visible()
 

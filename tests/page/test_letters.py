@@ -87,6 +87,24 @@ def test_a_replay_is_ordered_after_its_plan(lettered: PageServer, page: Page) ->
     ]
 
 
+_CHOSEN_AT_ONCE = """async (select) => {
+    select.selectedIndex = 1;
+    select.dispatchEvent(new Event("change", { bubbles: true }));
+    for (let turn = 0; turn < 20; turn += 1) await null; // what is drawn at once, before anything else happens
+    return document.querySelector("dialog .confirm").disabled;
+}"""
+
+
+def test_the_plan_of_other_letters_cannot_be_confirmed(lettered: PageServer, page: Page) -> None:
+    view = opened(page, lettered.url, "records", "letters:")
+    view.get_by_label("Choose 0@1").check()
+    view.get_by_role("button", name="Replay …").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Replay 1 record")).to_be_enabled()
+    assert dialog.get_by_label("Letters").evaluate(_CHOSEN_AT_ONCE), "there is no plan of these letters yet"
+    expect(dialog.get_by_role("button", name="Replay 1 record")).to_be_enabled()
+
+
 def test_one_letter_is_replayed_and_a_refusal_remains_in_the_dialog(
     lettered: PageServer, page: Page, watch: Watch
 ) -> None:

@@ -29,6 +29,7 @@ from penstock.cluster.record_side import Peek
 from penstock.common.ids import TaskId
 from tests.api.fake import FakeReadSide
 from tests.page.applications import grown, lags, orders_topology, runs, status_of, with_actor, with_task
+from tests.page.chromium import PATIENCE_MS
 from tests.page.pictures import BASELINES, MOST_DIFFERING, difference, kept
 from tests.page.server import PageServer, page_server
 from tests.page.test_letters import letter
@@ -96,6 +97,7 @@ class Steady(FakeReadSide):
 
     def __init__(self) -> None:
         super().__init__()
+        self.is_in_trouble = False
         runs(self, orders_topology(), status_of(orders_topology()))
         self.fakes["per-customer"].put("ada", 3, NOON_MS)
         self.remembered = an_hour()
@@ -104,17 +106,19 @@ class Steady(FakeReadSide):
         self.records.peeks = {"orders": Peek("orders", "read by KSTREAM-SOURCE-0000000000", (), (), False)}
 
     async def status(self) -> ApplicationStatus:
+        # In the server's thread alone: a change that the test makes between a look and the next one would be lost.
         self.current = grown(self.current, 1_000)
-        return self.current
+        return _in_trouble(self.current) if self.is_in_trouble else self.current
 
-    def get_into_trouble(self) -> None:
-        """Has findings of all levels, and tasks in several states."""
-        status = with_task(self.current, "0_2", behind_s=41.0, lags=lags("orders", 2, 123_456))
-        restoring = {"restore_remaining": 40_000, "restore_total": 60_000, "restore_rate": 9_000.0}
-        status = with_task(status, "1_3", state=TaskState.RESTORING, **restoring)
-        status = with_actor(status, "stream/1", error="OSError: [Errno 28] No space left on device")
-        status = replace(status, paused=True)
-        self.current = replace(status, since={each.about: NOON_MS for each in findings(status)})
+
+def _in_trouble(status: ApplicationStatus) -> ApplicationStatus:
+    """Returns ``status`` with findings of all levels, and tasks in several states."""
+    status = with_task(status, "0_2", behind_s=41.0, lags=lags("orders", 2, 123_456))
+    restoring = {"restore_remaining": 40_000, "restore_total": 60_000, "restore_rate": 9_000.0}
+    status = with_task(status, "1_3", state=TaskState.RESTORING, **restoring)
+    status = with_actor(status, "stream/1", error="OSError: [Errno 28] No space left on device")
+    status = replace(status, paused=True)
+    return replace(status, since={each.about: NOON_MS for each in findings(status)})
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +133,9 @@ def steady(browser: Browser) -> Iterator[PageServer]:
         patched.setattr(LiveView, "document", at_a_steady_pace)
         # One page remains open: without any, rates begin again.
         with page_server(side) as server, browser.new_page() as first:
+            first.set_default_timeout(PATIENCE_MS)
             expect(opened(first, server.url)).to_contain_text("8,000/s")
-            side.get_into_trouble()
+            side.is_in_trouble = True
             expect(finding(first, "No space left")).to_be_visible()
             yield server
 

@@ -9,10 +9,11 @@ from playwright.sync_api import Page
 from tests.page.server import PageServer
 from tests.page.views import VIEWS, opened
 from tests.page.watch import Watch
+from tests.waiting import PATIENCE_S
 
 
 def test_the_policy_allows_the_page_its_own_files_and_nothing_unsafe(server: PageServer) -> None:
-    answer = httpx.get(server.url, headers={"Accept": "text/html"})
+    answer = httpx.get(server.url, headers={"Accept": "text/html"}, timeout=PATIENCE_S)
     policy = answer.headers["content-security-policy"]
     assert "unsafe" not in policy
     directives = dict(part.strip().split(" ", 1) for part in policy.split(";"))

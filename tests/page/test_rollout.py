@@ -85,8 +85,8 @@ def test_what_a_roll_out_changes_is_shown_with_what_costs_most_first(deployed: P
 def test_without_a_difference_the_reason_is_shown(server: PageServer, page: Page) -> None:
     view = opened(page, server.url, "rollout")
     expect(view).to_contain_text("No other version of the program was deployed.")
+    server.side.programs[2] = server.side.programs[1]  # before the page learns of it and asks for it
     server.side.current = replace(server.side.current, rollout=Rollout(2, 2, 2, RolloutPhase.DONE))
-    server.side.programs[2] = server.side.programs[1]
     expect(view).to_contain_text("The coordinator was restarted after the last roll-out")
     server.side.difference = replace(DIFFERENCE, changes=(), lines=(), line_count=0)
     server.side.current = replace(server.side.current, rollout=Rollout(2, 1, 2, RolloutPhase.WATCHING))

@@ -210,4 +210,4 @@ def test_a_chart_has_a_line_of_all_figures_and_one_at_the_chosen_time(
     before = columns("--fault")
     page.get_by_label("Now").focus()
     page.keyboard.press("Home")
-    eventually(lambda: columns("--fault") not in ([], before), f"the chosen time, not {before}", 10, 0.1)
+    eventually(lambda: columns("--fault") not in ([], before), f"the chosen time, not {before}", look_each_s=0.1)

@@ -12,6 +12,7 @@ from penstock.common.errors import StateStoreError
 from penstock.state.disk.rocksdb_links import copy_database
 from penstock.state.disk.task_stores import open_task_stores
 from tests.state.test_task_stores import builders, write
+from tests.waiting import eventually
 
 END_OF_TABLE = bytes.fromhex("f7cff485b741e288")
 
@@ -56,7 +57,8 @@ def test_each_copy_is_the_database_as_of_one_commit_whatever_is_flushed_and_merg
             assert dict(copy.store("b").scan(None, None)) == {b"last": b"%d" % commit}
             assert copy.changelog_offset("a") == commit
             copy.close()
-    assert len(list((tmp_path / "task" / "rocksdb").glob("*.sst"))) < 40, "tables were merged meanwhile"
+    # RocksDB merges in threads of its own, which may be behind.
+    eventually(lambda: len(list((tmp_path / "task" / "rocksdb").glob("*.sst"))) < 40, "tables were merged meanwhile")
     stores.close()
 
 

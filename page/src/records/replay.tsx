@@ -36,20 +36,22 @@ function ReplayDialog(properties: Properties & { onClose: () => void }) {
   // The choices of the time at which the dialog was opened.
   const choices = useSignal(properties.choices).peek();
   const index = useSignal(0);
-  const plan = useSignal<ReplayBody | null>(null);
+  // A plan belongs to one choice: until that of another one has come there is none, and nothing can be confirmed.
+  const planned = useSignal<{ index: number; body: ReplayBody } | null>(null);
   const { problem, send } = useRequests();
   const wish = choices[index.value]?.wish;
   const path = `${session.path.peek()}dead-letters/replay`;
   useEffect(() => {
-    plan.value = null;
+    const of = index.value;
     void send(
       () => session.client.post<ReplayBody>(path, { ...wish, dry_run: true }),
       (body) => {
-        plan.value = body;
+        planned.value = { index: of, body };
       },
     );
   }, [index.value]);
-  const records = Object.values(plan.value?.to ?? {}).reduce((sum, each) => sum + each, 0);
+  const plan = planned.value?.index === index.value ? planned.value.body : null;
+  const records = Object.values(plan?.to ?? {}).reduce((sum, each) => sum + each, 0);
   async function replay() {
     const done = await session.client.post<ReplayBody>(path, wish);
     onDone(`${counted(done.written, "record")} written again.`);
@@ -79,8 +81,8 @@ function ReplayDialog(properties: Properties & { onClose: () => void }) {
       </label>
       <div aria-live="polite">
         {problem.value === null ? null : <Problem error={problem.value} />}
-        {plan.value === null && problem.value === null ? <p class="quiet">Reading the letters …</p> : null}
-        {plan.value === null ? null : <Plan plan={plan.value} />}
+        {plan === null && problem.value === null ? <p class="quiet">Reading the letters …</p> : null}
+        {plan === null ? null : <Plan plan={plan} />}
       </div>
     </ConfirmDialog>
   );

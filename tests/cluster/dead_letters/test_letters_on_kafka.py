@@ -9,6 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.actors.spec import ApplicationSpec
+from penstock.cluster.dead_letters.notes import notes_topic
 from penstock.cluster.dead_letters.reading import all_letters
 from penstock.cluster.dead_letters.requested_replay import replayed
 from penstock.cluster.dead_letters.shown_letters import (
@@ -20,9 +21,11 @@ from penstock.cluster.dead_letters.shown_letters import (
 )
 from penstock.cluster.letter_side import ReplayRequest
 from penstock.common.config import StreamsConfig
+from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from tests.cluster.dead_letters.making import error_headers
+from tests.kafka.stable import until_stable
 from tests.waiting import PATIENCE_S
 
 TEXT = ps.Serdes.string()
@@ -55,6 +58,9 @@ def test_letters_are_shown_and_each_is_replayed_once(
     assert replayed(found.writing, dlq, ReplayRequest(places=("0@1", "1@0"))).written == 2
     rest = replayed(found.writing, dlq, ReplayRequest(exceptions=("ValueError",)))
     assert (rest.selected, rest.written) == (10, 8)
+    until_stable(
+        clients, [*(TopicPartition(source, number) for number in range(4)), TopicPartition(notes_topic(dlq), 0)]
+    )
     written = sorted(letter.value or b"" for letter in all_letters(clients, source).read("", lambda _: None))
     assert written == [b"%d" % number for number in range(10)]
     (one,) = read_letters(found.reading, dlq, 1, (1, 4)).letters

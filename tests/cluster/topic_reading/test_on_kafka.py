@@ -14,14 +14,18 @@ from penstock.cluster.topic_reading.sources import PickledSerdes, TopicSource, r
 from penstock.cluster.topic_reading.topic_serdes import TopicSerdes
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import MissingTopicError
+from penstock.common.ids import TopicPartition
 from penstock.common.serdes import Serdes
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
+from tests.kafka.stable import until_stable
 from tests.waiting import PATIENCE_S
 
 TEXT = Serdes.string()
 SERDES = PickledSerdes.of(TopicSerdes(TEXT, TEXT, "read by source"))
 LARGE = 5_000_000
+PATIENT = {"transaction.timeout.ms": 60_000}
+"""A transaction remains open although this process is stopped for seconds in the midst of it."""
 _LIMITS = ("peek.MOST_S", "peek.DECODE_S", "key_records._MOST_S", "key_records.DECODE_S")
 
 
@@ -43,7 +47,7 @@ def test_a_peek_finds_committed_records_behind_markers_and_open_transactions_and
 ) -> None:
     topic = topic_name("peeked")
     large = {"max.message.bytes": str(2 * LARGE)}
-    writers = ConfluentClients(broker, topic, producer_overrides={"message.max.bytes": 2 * LARGE})
+    writers = ConfluentClients(broker, topic, producer_overrides={"message.max.bytes": 2 * LARGE, **PATIENT})
     writers.admin().create_topics([NewTopic(topic, 3, config=large)])
     producer = writers.transactional_producer(topic)
     producer.init_transactions().result(60)
@@ -77,7 +81,7 @@ def test_all_versions_of_a_key_in_transactions_are_found_and_those_since_a_time(
     broker: str, topic_name: Callable[[str], str]
 ) -> None:
     topic = topic_name("versions")
-    writers = ConfluentClients(broker, topic)
+    writers = ConfluentClients(broker, topic, producer_overrides=PATIENT)
     writers.admin().create_topics([NewTopic(topic, 2, config={"cleanup.policy": "compact"})])
     producer = writers.transactional_producer(topic)
     producer.init_transactions().result(60)
@@ -89,6 +93,7 @@ def test_all_versions_of_a_key_in_transactions_are_found_and_those_since_a_time(
         assert producer.flush(60)
         (producer.commit_transaction({}, b"") if number % 3 else producer.abort_transaction()).result(60)
     producer.close()
+    until_stable(writers, [TopicPartition(topic, 1)])
     key = KeyOf(KeyForm(), b"k", (1,))
     wanted = [f"v{number}" if number % 5 else None for number in range(29, 0, -1) if number % 3]
     found = key_records(source(broker), SERDES, topic, key, KeyScan())

@@ -23,7 +23,7 @@ from penstock.kafka.local_broker.java import Java
 from penstock.kafka.local_broker.node_files import Listener, NodeAddress, NodeFiles, write_node_files
 from penstock.kafka.local_broker.node_process import is_node
 from penstock.testing.chaos.proxy import Proxy
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def read(bootstrap_servers: str, topic: str, count: int) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "test"})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        return [message.value() for message in consumer.consume(count, timeout=30)]
+        return [message.value() for message in consumer.consume(count, timeout=PATIENCE_S)]
     finally:
         consumer.close()
 
@@ -58,7 +58,9 @@ def kill(status: BrokerStatus, node_id: int = 1) -> None:
     pid = next(node.pid for node in status.nodes if node.address.node_id == node_id)
     assert pid is not None
     psutil.Process(pid).kill()
-    eventually(lambda: node_id not in LocalBroker(status.directory).status().alive, "the node is gone", 10, 0.01)
+    eventually(
+        lambda: node_id not in LocalBroker(status.directory).status().alive, "the node is gone", look_each_s=0.01
+    )
 
 
 @pytest.mark.long

@@ -33,7 +33,7 @@ class FakeIvy:
         (target / "one-1.0.jar").write_bytes(self.content)
         if self.break_off:
             raise KeyboardInterrupt
-        assert self.gate.wait(30)
+        assert self.gate.wait(PATIENCE_S)
         (target / "two-2.0.jar").write_bytes(self.content)
 
 

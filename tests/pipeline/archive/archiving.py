@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
 from penstock.pipeline.archive.run import ArchiveRun
 from penstock.pipeline.archive.spark_tasks import SparkTasks
-from tests.waiting import eventually
+from tests.kafka.stable import until_stable
 
 Row = tuple[int, int, bytes | None, bytes | None, int]
 """Partition, offset, key, value, timestamp (ms)."""
@@ -78,15 +77,8 @@ class Rig:
         return producer
 
     def until_stable(self, topic: str) -> None:
-        """Wait until readers of committed records see all that was committed: a broker writes the markers of a
-        transaction just after it has answered."""
-        here = [TopicPartition(topic, 0)]
-
-        def is_stable() -> bool:
-            with closing(self.clients.consumer()) as consumer:
-                return consumer.fetch_end_offsets(here) == self.clients.admin().high_watermarks(here)
-
-        eventually(is_stable, f"no transaction is open in {topic}")
+        """Waits until readers of committed records see all that was committed."""
+        until_stable(self.clients, [TopicPartition(topic, 0)])
 
     def task(self, *topics: str, **more: Any) -> ArchiveTask:
         return ArchiveTask(topics, self.location, self.clients, **more)
