@@ -132,9 +132,14 @@ class ConfluentAdmin(Admin):
         if not wanted:
             return
         self._create(wanted.values(), validate_only=False)
-        partitions = sum(max(topic.partitions, 1) for topic in wanted.values())
-        what = f"topics {', '.join(sorted(wanted))} are created but not visible"
-        self._wait(lambda: self._led(wanted), what, _VISIBLE_TIMEOUT_S + partitions * _EACH_PARTITION_S)
+        self._until_visible(wanted.values())
+
+    def _until_visible(self, created: Collection[NewTopic]) -> None:
+        """Returns when brokers list these topics, with leaders that know that they are."""
+        names = {topic.name for topic in created}
+        partitions = sum(max(topic.partitions, 1) for topic in created)
+        what = f"topics {', '.join(sorted(names))} are created but not visible"
+        self._wait(lambda: self._led(names), what, _VISIBLE_TIMEOUT_S + partitions * _EACH_PARTITION_S)
 
     @override
     def try_topics(self, topics: Iterable[NewTopic]) -> None:

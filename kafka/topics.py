@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
-from penstock.common.errors import ConfigError, MissingTopicError
+from penstock.common.errors import ConfigError, MissingTopicError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.shown import similar_to
 from penstock.common.topics import NewTopic
@@ -74,7 +75,8 @@ class Topics(ConfluentAdmin):
         return [TopicPartition(topic, number) for number in range(counts[topic])]
 
     def create(self, topic: NewTopic) -> None:
-        """Create a topic (−1 partitions: as many as the broker gives). Raises ConfigError when it exists."""
+        """Create a topic (−1 partitions: as many as the broker gives); returns when the brokers list it, so that a
+        program that is started then finds it. Raises ConfigError when it exists."""
         asked = ClientNewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
         what = f"create topic {topic.name!r}"
         with self._errors(what):
@@ -89,6 +91,8 @@ class Topics(ConfluentAdmin):
                     f"('penstock topic describe {topic.name}' shows it)"
                 ) from None
             raise as_streams_error(error, what, self._address) from error
+        with suppress(StreamsError):  # one who may create it need not be permitted to look at it
+            self._until_visible([topic])
 
     def describe(self, topic: str) -> TopicLayout:
         """Returns the layout of ``topic`` on the brokers. Raises MissingTopicError."""
