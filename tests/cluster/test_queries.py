@@ -217,12 +217,12 @@ def test_an_actor_that_ray_lost_for_whatever_reason_means_asking_again_later_or_
 def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 0.05)
     coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
     coordinator.actors["c"] = slow = FakeActor(*coordinator.tasks)
 
     async def late(queries: StateQueries) -> None:
         await queries.find_row("counts", KeyQuery(WORDS[0]))
+        monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 0.05)
         slow.calls.clear()
         slow.held = []
         for _ in range(5):

@@ -100,6 +100,7 @@ def test_of_an_actor_that_is_known_to_be_unresponsive_the_standby_is_asked_at_on
         stands_still(active)
         with pytest.raises(TaskNotReadyError, match="has not answered"):
             await read(queries, Reading())
+        monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 2 * SOON_S)  # of the standby
         monkeypatch.setattr("penstock.cluster.queries.stale_answers.PATIENCE_S", 2 * SOON_S)
         assert (await read(queries, Reading(stale=True))).value == 7
 
