@@ -86,8 +86,10 @@ class GroupTools(Topics):
             client.subscribe([topic], on_assign=assigned)
             while not joined:
                 self._poll(client, group, instance_id, deadline)
+            own = client.memberid()
             client.unsubscribe()
-            while any(each.instance_id == instance_id for each in self.members(group)):
+            # Not by the instance id: a member that lives may be back before the first look.
+            while any(each.member_id == own for each in self.members(group)):
                 self._poll(client, group, instance_id, deadline)
         finally:
             client.close()

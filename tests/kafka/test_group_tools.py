@@ -14,8 +14,9 @@ from penstock.common.topics import NewTopic
 from penstock.kafka import group_tools
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import GroupMember
-from penstock.kafka.group_members import instance_id_of
+from penstock.kafka.group_members import Member, instance_id_of
 from penstock.kafka.group_tools import GroupTools
+from tests.waiting import PATIENCE_S
 
 Eventually = Callable[[Callable[[], bool], str], None]
 
@@ -69,11 +70,23 @@ def test_a_member_that_lives_comes_back_and_that_is_noticed(
     topic = group = topic_name("lives")
     tools.create_topics([NewTopic(topic, 1)])
     member = joined_member(broker, group, topic, eventually)
-    ended = threading.Event()
+    free, freed, ended = tools.free_static_member, threading.Event(), threading.Event()
+
+    def free_one(group: str, instance_id: str) -> None:
+        free(group, instance_id)
+        freed.set()
+
+    monkeypatch.setattr(tools, "free_static_member", free_one)
 
     def live() -> None:
+        nonlocal member
         while not ended.is_set():
-            member.poll(0.05)
+            try:
+                member.poll(0.05)
+            except ApplicationStateError:  # a heartbeat while another had its id: its process begins again
+                assert freed.wait(PATIENCE_S)
+                member.close()
+                member = joined_member(broker, group, topic, eventually)
 
     living = threading.Thread(target=live)
     living.start()
@@ -84,6 +97,28 @@ def test_a_member_that_lives_comes_back_and_that_is_noticed(
         ended.set()
         living.join()
         member.close()
+
+
+def test_a_member_that_is_back_before_the_first_look_does_not_keep_the_removal_waiting(
+    broker: str, tools: GroupTools, topic_name: Callable[[str], str], eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    topic = group = topic_name("back")
+    tools.create_topics([NewTopic(topic, 1)])
+    joined_member(broker, group, topic, eventually).close()
+    look, back = tools.members, list[GroupMember]()
+
+    def members(group: str) -> tuple[Member, ...]:
+        if not (seen := look(group)):
+            back.append(joined_member(broker, group, topic, eventually))  # before the tool can look
+            return look(group)
+        return seen
+
+    monkeypatch.setattr(tools, "members", members)
+    tools.free_static_member(group, "member")
+    assert back, "it was removed"
+    assert [each.instance_id for each in look(group)] == ["member"]
+    back[0].close()
 
 
 def test_a_member_without_a_static_id_can_only_leave_by_itself(
