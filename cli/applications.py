@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -12,13 +12,8 @@ from penstock.api.status import application_body
 from penstock.cli.draining import STOPPED, not_drained
 from penstock.cli.live_view import LiveView, state_text
 from penstock.cli.output import AsJson, console, print_json
-from penstock.cluster.read_side import (
-    ApplicationStatus,
-)
+from penstock.cluster.read_side import ApplicationStatus
 from penstock.common.errors import ApplicationStateError
-
-if TYPE_CHECKING:
-    pass
 
 Application = Annotated[str, typer.Argument(metavar="APP", help="The application's id")]
 
