@@ -11,6 +11,7 @@ from structlog.stdlib import BoundLogger
 
 from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.common.errors import ApplicationStateError
+from penstock.common.within import within
 
 CALL_S = 30.0
 """Seconds after which a call is lost. The coordinator answers each call within 20 s, with None while it has no other
@@ -41,7 +42,7 @@ class CommitCalls:
         warned = False
         while True:
             try:
-                answer = await asyncio.wait_for(self._call(request), CALL_S)
+                answer = await within(CALL_S, self._call(request))
             except RayTaskError:
                 raise  # the coordinator lives: the error is its own
             except (RayError, TimeoutError) as error:

@@ -11,6 +11,7 @@ from ray.exceptions import ActorDiedError, RayError
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.commits.commit_calls import GONE_S
+from penstock.common.within import within
 
 _ANSWER_S = 10.0
 
@@ -31,7 +32,7 @@ class Belonging:
         now_s = asyncio.get_running_loop().time()
         try:
             asked = coordinator.has_actor.options(max_task_retries=0).remote(self._actor_id)
-            belongs = await asyncio.wait_for(asyncio.wrap_future(asked.future()), _ANSWER_S)
+            belongs = await within(_ANSWER_S, asyncio.wrap_future(asked.future()))
         except ActorDiedError:
             self._dead_since_s = now_s if self._dead_since_s is None else self._dead_since_s
             if now_s - self._dead_since_s >= GONE_S:

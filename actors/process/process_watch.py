@@ -20,6 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.process.process_lost import PROCESS_LOST_S
+from penstock.common.within import within
 
 LOOK_EVERY_S = 10.0
 _ANSWER_S = 10.0
@@ -60,7 +61,7 @@ class ProcessWatch:
         """Ask ``actor`` once, and end its process if it has not answered for longer than PROCESS_LOST_S."""
         clock_s = asyncio.get_running_loop().time
         try:
-            self._process = await asyncio.wait_for(asyncio.wrap_future(_ask(actor).future()), _ANSWER_S)
+            self._process = await within(_ANSWER_S, asyncio.wrap_future(_ask(actor).future()))
             self._answered_s = clock_s()
         except (TimeoutError, ActorUnavailableError):
             if self._process is not None and clock_s() - self._answered_s > PROCESS_LOST_S:

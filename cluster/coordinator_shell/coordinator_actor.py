@@ -48,6 +48,7 @@ from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.cluster.watchers.broker_watch import BrokerWatch
 from penstock.common.errors import StreamsError
 from penstock.common.log import identify, logger, use_format
+from penstock.common.within import within
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics.purger import Purger
 from penstock.kafka.internal_topics.topic_note import TopicNote
@@ -125,7 +126,7 @@ class CoordinatorActor(ProgramCalls, StatusCalls, UserCalls):
         Returns None if neither is known within ANSWER_WITHIN_S: the actor asks again. So calls do not pile up here
         while no broker answers."""
         try:
-            return await asyncio.wait_for(self._answer_to(request), ANSWER_WITHIN_S)
+            return await within(ANSWER_WITHIN_S, self._answer_to(request))
         except TimeoutError:
             return None
 

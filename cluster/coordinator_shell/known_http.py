@@ -7,6 +7,7 @@ import asyncio
 from penstock.actors.process.process_watch import ProcessWatch
 from penstock.cluster.ray_cluster.named_actors import find_http_actor
 from penstock.common.log import logger
+from penstock.common.within import within
 
 _ASK_S = 10.0
 
@@ -25,7 +26,7 @@ class KnownHttp:
             handle = await asyncio.to_thread(find_http_actor, self._application_id)
             if handle is not None:
                 asked = handle.known_address.options(max_task_retries=0).remote()
-                self.address = await asyncio.wait_for(asyncio.wrap_future(asked.future()), _ASK_S)
+                self.address = await within(_ASK_S, asyncio.wrap_future(asked.future()))
         except Exception as error:  # the address is only shown, and the server sends it again when it restarts
             logger(__name__).warning("HTTP server address unavailable", error=repr(error))
 

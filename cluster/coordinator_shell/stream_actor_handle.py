@@ -26,6 +26,7 @@ from penstock.cluster.names import NAMESPACE, stream_actor_name
 from penstock.cluster.ray_cluster.named_actors import find_stream_actors, require_coordinator
 from penstock.cluster.ray_cluster.ray_versions import on_no_node_of
 from penstock.common.errors import ApplicationStateError
+from penstock.common.within import within
 
 STATUS_S = 10.0
 HEARTBEAT_S = 5.0
@@ -96,7 +97,7 @@ class StreamActorHandle(ActorHandle):
     async def tell(self, order: Order) -> bool:
         ref = asyncio.wrap_future(self.ray_handle.tell.remote(order).future())
         try:
-            in_doubt: bool = await self._answer(asyncio.wait_for(ref, STATUS_S))
+            in_doubt: bool = await self._answer(within(STATUS_S, ref))
             return in_doubt
         except (TimeoutError, ActorUnavailableError) as error:
             raise ActorSilentError(f"actor {self.actor_id} does not answer") from error
@@ -126,7 +127,7 @@ class StreamActorHandle(ActorHandle):
     async def status(self, question_id: QuestionId) -> ActorStatus | None:
         ref = asyncio.wrap_future(self.ray_handle.status.remote(question_id).future())
         try:
-            status: ActorStatus = await self._answer(asyncio.wait_for(ref, STATUS_S))
+            status: ActorStatus = await self._answer(within(STATUS_S, ref))
         except (TimeoutError, ActorUnavailableError):
             return None
         return status
@@ -135,7 +136,7 @@ class StreamActorHandle(ActorHandle):
     async def heartbeat(self, question_id: QuestionId) -> bool:
         ref = asyncio.wrap_future(self.ray_handle.heartbeat.remote(question_id).future())
         try:
-            await asyncio.wait_for(ref, HEARTBEAT_S)
+            await within(HEARTBEAT_S, ref)
         except (TimeoutError, RayError):
             return False
         return True

@@ -13,6 +13,7 @@ from penstock.cluster.queries.actor_calls import CALL_S
 from penstock.cluster.ray_cluster.named_actors import require_coordinator
 from penstock.cluster.status import ApplicationStatus
 from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, TaskNotReadyError
+from penstock.common.within import within
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class CoordinatorCalls:
                 self._found()
             try:
                 ref = getattr(self._coordinator, method).remote(*arguments)
-                return await asyncio.wait_for(asyncio.wrap_future(ref.future()), CALL_S)
+                return await within(CALL_S, asyncio.wrap_future(ref.future()))
             except RayTaskError:
                 raise
             except RayError:

@@ -10,6 +10,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from penstock.actors.flame import LONGEST_FLAME_S, Flame, FlameRefused
 from penstock.common.errors import TaskNotReadyError
+from penstock.common.within import within
 
 _ANSWERS_WITHIN_S = 15.0
 """Seconds that an actor may take longer than it looks: py-spy starts and ends, too."""
@@ -22,8 +23,8 @@ async def flame_of(actors: Mapping[str, Any], actor_id: str, seconds: float) -> 
         return None
     ref = actors[actor_id].flame.remote(seconds)
     try:
-        answer: Flame | FlameRefused = await asyncio.wait_for(
-            asyncio.wrap_future(ref.future()), min(seconds, LONGEST_FLAME_S) + _ANSWERS_WITHIN_S
+        answer: Flame | FlameRefused = await within(
+            min(seconds, LONGEST_FLAME_S) + _ANSWERS_WITHIN_S, asyncio.wrap_future(ref.future())
         )
     except RayTaskError:
         raise

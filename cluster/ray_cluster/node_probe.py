@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from penstock.cluster.environment import NodeAnswer
 from penstock.common.log import logger
+from penstock.common.within import within
 
 _log = logger(__name__)
 CONNECT_S = 1.0
@@ -64,7 +65,7 @@ class NodeProbe:
 
 async def _connect(host: str, port: int) -> NodeAnswer:
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_S)
+        _, writer = await within(CONNECT_S, asyncio.open_connection(host, port))
     except ConnectionRefusedError:
         return NodeAnswer.REFUSES
     except (OSError, TimeoutError):

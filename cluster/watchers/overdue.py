@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from penstock.actors.orders import Stop
 from penstock.actors.status import ActorStatus
 from penstock.cluster.environment import RELEASE_S, ActorHandle, ActorLostError
+from penstock.common.within import within
 
 SILENT_S = 5.0
 """Reports come each half second. An actor that gives none for longer works on a record, or is frozen."""
@@ -60,6 +60,6 @@ async def stopped(handle: ActorHandle) -> bool:
     """Stops the actor; returns True if its last commit is in doubt. Raises ActorLostError after RELEASE_S, even if the
     actor waits for a broker, because an actor that is stopped must end."""
     try:
-        return await asyncio.wait_for(handle.insist(Stop()), RELEASE_S)
+        return await within(RELEASE_S, handle.insist(Stop()))
     except TimeoutError:
         raise ActorLostError(f"it has not stopped within {RELEASE_S:.0f} s") from None

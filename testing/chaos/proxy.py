@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 import psutil
 
+from penstock.common.within import within
+
 _HOST = "127.0.0.1"
 _CHUNK_BYTES = 65_536
 _UNDER_WAY = 256
@@ -344,7 +346,7 @@ async def _passes(connection: Connection, up: bool, arrived_s: float, drawn: flo
         if wait_s is not None and wait_s <= 0:
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), wait_s)
+            await within(wait_s, changed.wait())
 
 
 async def _send(connection: Connection, up: bool, sink: asyncio.StreamWriter, piece: bytes) -> None:
