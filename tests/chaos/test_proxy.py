@@ -16,6 +16,7 @@ import pytest
 
 from penstock.kafka.local_broker.broker import free_port
 from penstock.testing.chaos.proxy import FREELY, Connection, Flow, Proxy, of_processes
+from tests.ports import closed_port
 from tests.waiting import PATIENCE_S
 
 SOON_S = PATIENCE_S
@@ -115,10 +116,8 @@ def test_everything_passes_in_both_directions_and_ends_as_it_ended(proxy: Proxy)
 
 
 def test_a_broker_that_is_away_is_also_away_behind_a_proxy() -> None:
-    with socket.socket() as taken:  # it does not listen, and no other process gets its port meanwhile
-        taken.bind(("127.0.0.1", 0))
-        with Proxy(taken.getsockname()[1]) as proxy, connected(proxy) as client:
-            assert ended(client)
+    with closed_port() as port, Proxy(port) as proxy, connected(proxy) as client:
+        assert ended(client)
 
 
 def test_a_cut_drops_all_connections_and_refuses_new_ones_until_it_is_healed(proxy: Proxy) -> None:
