@@ -19,7 +19,7 @@ def signal_ray_process(pid: int, number: signal.Signals = signal.SIGKILL) -> Non
 
 
 def is_alive(pid: int) -> bool:
-    """Returns True if there is such a process, and it has not ended."""
+    """Returns True if process ``pid`` exists and has not ended."""
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:

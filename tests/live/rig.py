@@ -98,8 +98,8 @@ class LiveBunch:
         }
 
     def start(self, state_dir: Path, wait: bool = True) -> None:
-        """Run the application. ``wait``: return when all tasks run, and none will move to an actor that comes up late:
-        a move is a restart of its tasks."""
+        """Run the application. ``wait``: return when all tasks run and none will move to an actor that comes up late. A
+        move would restart the task."""
         self.app = KafkaStreams(self.bunch.built.topology, self.configuration(state_dir))
         self.app.set_global_state_restore_listener(DownloadsAll())
         self.app.start(serve=False)

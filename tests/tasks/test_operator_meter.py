@@ -244,7 +244,7 @@ def ticking(seconds: Callable[[int, int], float]) -> Callable[[], float]:
 
 
 def of_call(reading: int) -> int | None:
-    """Returns the number of a reading in the call of the timed chain that it is of."""
+    """Returns the index of a reading within its call of the timed chain; None if it belongs to no call."""
     return (reading - FIRST_TIMED) % 8 if FIRST_TIMED <= reading < FIRST_TIMED + 8 * CALLS else None
 
 
