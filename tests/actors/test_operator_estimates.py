@@ -365,7 +365,7 @@ def test_a_run_that_no_record_of_a_source_enters_leaves_its_time_to_none() -> No
     assert (task.busy_s("source"), task.busy_s("b")) == (0.0, 0.25)
 
 
-def test_the_decoding_of_a_topic_is_added_to_its_source_or_stands_under_the_topics_name() -> None:
+def test_the_decoding_of_a_topic_is_added_to_its_source_or_is_reported_under_the_topics_name() -> None:
     task = scripted(sources={"in": "source", "in-2": "source"})
     task.run(records=1, source=(1, 0.5))
     for topic in ("in", "in", "in-2", "unknown"):

@@ -18,7 +18,7 @@ def usual(task: Scripted, runs: int, weight: float = 1.0) -> None:
 # ---- too few measured runs ----
 
 
-def test_four_measured_runs_of_five_tell_too_little_and_five_of_many_tell_enough() -> None:
+def test_four_measured_runs_of_five_are_too_few_and_five_of_many_are_enough() -> None:
     task = scripted()
     usual(task, 4)
     usual(task, 1, weight=0.0)
@@ -29,7 +29,7 @@ def test_four_measured_runs_of_five_tell_too_little_and_five_of_many_tell_enough
     assert task.records("b", of_s=4.0) == pytest.approx(200.0)
 
 
-def test_a_few_runs_tell_enough_if_all_were_measured() -> None:
+def test_a_few_runs_are_enough_if_all_were_measured() -> None:
     task = scripted()
     usual(task, 3)
     assert task.records("b") == 6.0
@@ -74,7 +74,7 @@ def test_commits_and_punctuators_that_were_known_once_are_left_out_together() ->
     assert task.records("source") == pytest.approx(32.0 / 29.5)  # 2.5 s were before the first look
 
 
-def test_that_time_is_of_the_tasks_time_of_which_half_may_be_unknown() -> None:
+def test_the_time_of_commits_that_were_known_once_belongs_to_the_time_of_which_half_may_be_unknown() -> None:
     task = Scripted()
     for _ in range(5):
         task.run(COMMIT, b=(1, 0.25))
@@ -252,7 +252,7 @@ def test_figures_are_at_most_a_second_old() -> None:
     assert task.measured()["busy-ratio", "source"] == 0.5
 
 
-def test_a_clock_that_begins_at_nothing_is_looked_at_at_once() -> None:
+def test_figures_are_kept_from_the_beginning_of_a_clock_that_begins_at_zero() -> None:
     now = [0.0]
     runs = MeasuredRuns(lambda: now[0], lambda: 0.0, Overhead())
     figures = OperatorFigures(runs, {})

@@ -65,7 +65,7 @@ def test_time_in_no_node_is_that_between_the_calls_of_edges_with_what_measuring_
     assert (metered.of("one"), metered.of("two")) == ((2, 2 * (1.0 - 0.75)), (2, 2 * (2.0 - 0.25)))
 
 
-def test_time_in_no_node_is_never_less_than_nothing() -> None:
+def test_time_in_no_node_is_never_negative() -> None:
     metered = Metered(Overhead(around_s=0.5))
     one = metered.edge("one", 1.0)
     metered.meter.begin()
@@ -274,7 +274,7 @@ def test_what_is_inside_is_never_more_than_the_whole() -> None:
     assert found == Overhead(inside_s=3.0 / 4, around_s=0.0)
 
 
-def test_what_is_inside_is_never_less_than_nothing() -> None:
+def test_what_is_inside_is_never_negative() -> None:
     def seconds(number: int, reading: int) -> float:
         if reading in (FIRST_PLAIN, SECOND_PLAIN):
             return 25.0
