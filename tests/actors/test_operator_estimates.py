@@ -344,7 +344,7 @@ def test_the_queues_time_counts_as_often_as_its_run() -> None:
     assert task.busy_s("source") == pytest.approx(6 * SHORT_S * 3 / 4)
 
 
-def test_a_punctuator_is_time_of_its_operator_and_no_record() -> None:
+def test_a_punctuator_counts_as_time_of_its_operator_and_as_no_record() -> None:
     task = scripted()
     task.figures.begin(PUNCTUATORS)
     task.meter.within("b", task.spend)(1.0)
@@ -353,13 +353,13 @@ def test_a_punctuator_is_time_of_its_operator_and_no_record() -> None:
 
 
 @pytest.mark.parametrize("kind", [PUNCTUATORS, COMMIT])
-def test_the_time_of_a_commit_or_punctuator_in_no_operator_is_that_of_none(kind: int) -> None:
+def test_the_time_of_a_commit_or_punctuator_outside_operators_belongs_to_no_operator(kind: int) -> None:
     task = scripted()
     task.run(kind, rest_s=1.0, source=(1, 0.25))
     assert task.busy_s("source") == 0.25
 
 
-def test_a_run_that_no_record_of_a_source_enters_leaves_its_time_to_none() -> None:
+def test_the_time_of_a_run_without_records_of_a_source_belongs_to_no_operator() -> None:
     task = scripted()
     task.run(records=1, rest_s=1.0, b=(1, 0.25))
     assert (task.busy_s("source"), task.busy_s("b")) == (0.0, 0.25)
