@@ -138,17 +138,18 @@ class Application:
 
     def wait_until_caught_up(self, admin: Admin, topics: Sequence[str]) -> None:
         """Return when all records of ``topics`` and of its repartition topics are committed. The counts of its tasks
-        could not tell: a task that moves counts from zero."""
+        do not show it: a task that moves counts from zero again."""
         while not self._has_caught_up(admin, topics):
             self._require_alive()
             time.sleep(_LOOK_EACH_S)
 
     def _has_caught_up(self, admin: Admin, topics: Sequence[str]) -> bool:
         partitions_of = admin.topics()
-        # A repartition topic has no commit before its first record is processed.
+        # By their names: a repartition topic has no commit before its first record is processed.
         own = [topic for topic in partitions_of if topic.startswith(f"{self._id}-") and topic.endswith("-repartition")]
         read = [TopicPartition(topic, number) for topic in (*topics, *own) for number in range(partitions_of[topic])]
-        # What a commit covers has been written to the repartition topics before it, so the ends are asked for after it.
+        # A commit comes after the records that it leads to in repartition topics. So ends that are asked for after the
+        # commits include these records.
         committed = admin.committed(self._id, read)
         return all(
             tp in committed and committed[tp].offset >= end for tp, end in admin.end_offsets(read).items() if end

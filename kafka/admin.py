@@ -135,7 +135,7 @@ class ConfluentAdmin(Admin):
         self._until_visible(wanted.values())
 
     def _until_visible(self, created: Collection[NewTopic]) -> None:
-        """Returns when brokers list these topics, with leaders that know that they are."""
+        """Wait until the brokers list these topics, with leaders that know that they lead."""
         names = {topic.name for topic in created}
         partitions = sum(max(topic.partitions, 1) for topic in created)
         what = f"topics {', '.join(sorted(names))} are created but not visible"

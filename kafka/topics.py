@@ -75,8 +75,8 @@ class Topics(ConfluentAdmin):
         return [TopicPartition(topic, number) for number in range(counts[topic])]
 
     def create(self, topic: NewTopic) -> None:
-        """Create a topic (−1 partitions: as many as the broker gives); returns when the brokers list it, so that a
-        program that is started then finds it. Raises ConfigError when it exists."""
+        """Create a topic (−1 partitions: as many as the broker gives), and wait until the brokers list it, so that a
+        program that is started next finds it. Raises ConfigError when it exists. An error of the wait is not raised."""
         asked = ClientNewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
         what = f"create topic {topic.name!r}"
         with self._errors(what):
@@ -91,7 +91,7 @@ class Topics(ConfluentAdmin):
                     f"('penstock topic describe {topic.name}' shows it)"
                 ) from None
             raise as_streams_error(error, what, self._address) from error
-        with suppress(StreamsError):  # one who may create it need not be permitted to look at it
+        with suppress(StreamsError):  # a user may be allowed to create the topic and not to look at it
             self._until_visible([topic])
 
     def describe(self, topic: str) -> TopicLayout:

@@ -20,7 +20,7 @@ _LIMITS = (
     (actor_calls, "CALL_S"),
     (coordinator_calls, "CALL_S"),
 )
-"""Limits of this process's calls to actors, some of 10 s: a busy machine may stop the actor for as long."""
+"""Limits of this process's calls to actors. Some are of 10 s, and a busy machine may stop an actor for as long."""
 
 
 @contextmanager

@@ -18,9 +18,17 @@ def signal_ray_process(pid: int, number: signal.Signals = signal.SIGKILL) -> Non
     process.send_signal(number)
 
 
-def is_alive(pid: int) -> bool:
-    """Returns True if there is such a process, and it has not ended."""
+def has_ended(process: psutil.Process) -> bool:
+    """Returns True if the process has ended, even if nobody has collected its exit code yet."""
     try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def is_alive(pid: int) -> bool:
+    """Returns True if process ``pid`` exists and has not ended."""
+    try:
+        return not has_ended(psutil.Process(pid))
     except psutil.NoSuchProcess:
         return False

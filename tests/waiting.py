@@ -44,7 +44,7 @@ def once_ready(ask: Callable[[], T], not_ready: type[StreamsError] = TaskNotRead
 @contextmanager
 def own_time() -> Iterator[Callable[[], float]]:
     """Yields a clock of the seconds in which this process has run, for a limit that is promised to users. If a busy
-    machine stops the process for seconds, that counts a quarter of a second."""
+    machine stops the process for seconds, the clock counts a quarter of a second for it."""
     seconds, ended = [0.0], threading.Event()
 
     def tick() -> None:

@@ -67,7 +67,8 @@ class _Kind:
         if self.measured_runs < min(self.runs, _LEAST_RUNS):
             return None
         # The overhead of measuring is taken off each operator and off the run, so their sum may be larger by a little.
-        # That changes no count: of a commit or a punctuator, which have no records, calls grow as the time of the runs.
+        # That must not change a count: the calls of commits and punctuators, which have no records, are scaled by the
+        # time of the runs alone.
         measured_s = max(self.stood_for_s, sum(self.self_s.values()))
         time_scale = _ratio(self.seconds, measured_s)
         calls_scale = _ratio(self.records, self.stood_for_records, _ratio(self.seconds, self.stood_for_s))
@@ -250,7 +251,7 @@ class OperatorFigures:
 
 
 def _ratio(whole: float, part: float, otherwise: float = 1.0) -> float:
-    """Returns ``whole / part``; ``otherwise`` if ``part`` is nothing."""
+    """Returns ``whole / part``; ``otherwise`` if ``part`` is 0."""
     return whole / part if part > 0 else otherwise
 
 

@@ -97,7 +97,7 @@ def _application(status: ApplicationStatus, top: Top, at_ms: int) -> Row:
         "waiting": status.waiting,
         "error": status.error,
         "generation": status.rollout.generation,
-        # Before the load is measured, the advice is what is wanted, and has no counts.
+        # Before the load is measured, the advice is the wanted number, and there are no counts.
         "advised_actors": status.scaling.advised if status.scaling is not None and status.scaling.counts else None,
     }
 

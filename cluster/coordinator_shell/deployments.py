@@ -91,14 +91,14 @@ class Deployments:
         number = self.rollout.generation if generation is None else generation
         if number not in self._specs:
             return None
-        if not _stands(self._views.get(number)):
+        if not _is_usable(self._views.get(number)):
             making = asyncio.to_thread(program_view, self._specs[number], number)
             self._views[number] = asyncio.ensure_future(making)
         return await asyncio.shield(self._views[number])
 
     async def rollout_view(self) -> RolloutView:
         """The last roll-out, for the page."""
-        if self._versions is not None and not _stands(self._difference):
+        if self._versions is not None and not _is_usable(self._difference):
             making = asyncio.to_thread(version_difference, *self._versions)
             self._difference = asyncio.ensure_future(making)
         difference = None if self._difference is None else await asyncio.shield(self._difference)
@@ -194,6 +194,6 @@ class Deployments:
                 await until_kept(partial(kept_rollout.delete_program, self._actor_id(), old), self._log)
 
 
-def _stands(made: asyncio.Future[Any] | None) -> bool:
-    """Returns True if ``made`` is being made or has been; after a failure it is made again."""
+def _is_usable(made: asyncio.Future[Any] | None) -> bool:
+    """Returns True if ``made`` is under way or has succeeded. Otherwise the caller has to make it again."""
     return made is not None and not (made.done() and (made.cancelled() or made.exception() is not None))

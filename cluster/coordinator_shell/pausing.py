@@ -18,13 +18,13 @@ from penstock.cluster.environment import ActorSilentError, OrderReceiver
 from penstock.common.errors import StreamsError
 from penstock.common.measures import WINDOW_S
 
-_KNOWN_WITHIN_S = 10.0
-"""Shares cover up to five seconds more than the window, and reach the coordinator a moment later."""
+_LATE_S = 10.0
+"""Seconds after the window: shares of time cover up to 5 s more than it, and reach the coordinator a moment later."""
 
 
 class Pausing:
     """``paused`` is the setting now. ``keep`` saves it beyond this process. Everything runs in one event loop.
-    ``clock_s`` is any clock that only goes forward."""
+    ``clock_s`` returns the seconds of a clock that never goes back."""
 
     def __init__(
         self, keep: Callable[[bool], Awaitable[None]], log: BoundLogger, clock_s: Callable[[], float] = time.monotonic
@@ -57,7 +57,7 @@ class Pausing:
     @property
     def has_just_resumed(self) -> bool:
         """True while the actors' shares of time still cover a part of the pause."""
-        return self._resumed_s is not None and self._clock_s() - self._resumed_s < WINDOW_S + _KNOWN_WITHIN_S
+        return self._resumed_s is not None and self._clock_s() - self._resumed_s < WINDOW_S + _LATE_S
 
     async def tell(self, actor: OrderReceiver) -> None:
         """Send the setting to one actor."""

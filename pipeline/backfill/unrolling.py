@@ -91,8 +91,8 @@ class _Graph:
     def leading_to(self, sub: Subtopology, topics: Iterable[str]) -> Subtopology | None:
         """Returns the part of ``sub`` whose operators lead to ``topics``; None if it would do other things alone."""
         names = self._above(sink for topic in topics for sink in self._sinks[topic])
-        # A branch calls its children by their names. Those that lead nowhere here only end the way of a record. A merge
-        # with what is left out is no such child, and is left out itself.
+        # A branch calls its children by their names. Those that lead to no topic here only end the way of a record.
+        # A merge with an operator that is left out is left out too.
         names |= {node.name for node in sub.nodes if _only_passes_on(node) and names.issuperset(node.parents)}
         nodes = tuple(node for node in sub.nodes if node.name in names)
         processors = [node for node in nodes if isinstance(node, ProcessorNode)]

@@ -16,9 +16,9 @@ class CyclePass:
     """Pass ``number`` of ``passes`` over the sub-topologies of a cycle.
 
     ``outside``: the topics that the sub-topologies of the cycle read from outside, in order. ``inner``: the repartition
-    topics by which they write to each other, each behind those whose records lead to its own. ``writes``: those of them
-    that this pass writes. ``partial``: it only serves to write these, and a later pass of the same sub-topology hands
-    over its results and state.
+    topics by which they write to each other, in the order in which passes write them: each after those whose records
+    lead to its own. ``writes``: those of them that this pass writes. ``partial``: it only serves to write these, and a
+    later pass of the same sub-topology hands over its results and state.
     """
 
     number: int
@@ -34,8 +34,8 @@ class CyclePass:
         return frozenset(self.inner) - self.writes
 
     def written_before(self, topics: Collection[str]) -> tuple[str, ...]:
-        """Returns those of ``topics`` that earlier passes wrote. Of records with the same place, those of
-        the first topic come first: others may have been made of them."""
+        """Returns those of ``topics`` that earlier passes wrote, in the order in which they wrote them. Records with
+        the same place come in this order of topics, since later ones may have been made of earlier ones."""
         return tuple(topic for topic in self.inner if topic in topics)
 
     def place(self, partition: TopicPartition) -> int:

@@ -243,7 +243,8 @@ class JoinBuffer(BufferedStateStore):
             own_time = _TIME_FIRST.unpack_from(key)[0]
             time = max(time, own_time)
             if value is not None:
-                # A backfill writes rows in the order of time. The largest number of all tells the next record apart.
+                # A backfill writes rows in the order of time, not of their numbers. The next record needs a larger
+                # number than all of them.
                 self._sequence = max(self._sequence, *_SEQUENCE.unpack_from(key, len(key) - _SEQUENCE.size))
             elif own_time > stays and timestamp != _NEVER_THERE:
                 continue

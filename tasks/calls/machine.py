@@ -142,7 +142,7 @@ class CallMachine:
         self.begin(now_ms)
 
     def begin(self, now_ms: float) -> None:
-        """Begin what may begin, and give up nothing: there may be ends of calls that have not been reported yet."""
+        """Begin the calls that may begin. Give up none: the ends of some may not have been reported yet."""
         ready, running, most, limits = self._ready, self.running, self._calls.max_in_flight, self._limits
         while ready and len(running) < most:
             if limits and any(limit.due_ms() > now_ms for limit in limits):

@@ -133,7 +133,7 @@ def each_once(
 
 
 def no_transaction_is_open(stable: Mapping[TopicPartition, int], high: Mapping[TopicPartition, int]) -> list[str]:
-    """At rest every reader of committed records comes to the end. ``high``: asked before ``stable``, since the broker
+    """At rest every reader of committed records comes to the end. Ask for ``high`` before ``stable``, since the broker
     writes to its own topics at any time."""
     held = [f"{at}: {stable[at]} of {end}" for at, end in high.items() if stable[at] < end]
     return in_a_sentence("a transaction is open", held)

@@ -21,7 +21,7 @@ from tests.waiting import PATIENCE_S
 
 @pytest.fixture
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No time passes: not even if this process has to wait for the processor."""
+    """Stops the clock: no time passes even if this process has to wait for the processor."""
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
 
 
@@ -182,7 +182,7 @@ def test_py_spy_sees_threads_by_name_asleep_or_not() -> None:
         for thread in threads:
             thread.join(PATIENCE_S)
     seen: dict[str, str] = {}
-    for stack, _ in taken.stacks:  # a thread may have been seen on its way, too
+    for stack, _ in taken.stacks:  # a sample may also show a thread on its way there
         seen[stack[0]] = seen.get(stack[0], "") + " ".join(stack)
     assert "wait (threading.py:" in seen["asleep"]
     assert "_spin_until (" in seen[threads[1].name]

@@ -167,7 +167,7 @@ def test_the_time_for_runs_that_are_measured_anyway_grows_with_the_work_up_to_fi
     assert [thread.measure_anyway(0.001) for _ in range(6)] == [True] * 5 + [False]
 
 
-def test_an_idle_thread_has_a_tenth_of_that_time() -> None:
+def test_an_idle_thread_has_a_tenth_of_the_time_for_runs_that_are_measured_anyway() -> None:
     thread = Thread(share=0.5)
     assert thread.measure_anyway(0.005)
     thread.now_s += 20.0

@@ -105,7 +105,7 @@ def test_waiting_records_are_counted_as_waiting_not_as_processed_even_after_an_a
     assert given_up.measured[NODE, "process-total", source] == 1 + 2
 
 
-def test_a_sink_reports_how_old_what_it_sent_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sink_reports_the_ages_of_the_records_that_it_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(tmp_path, pass_through())
     loop = rig.running()
     task_of(loop)

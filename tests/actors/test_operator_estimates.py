@@ -1,4 +1,4 @@
-"""The figures of operators from runs of each kind, to the last record: a run that is measured stands for several."""
+"""The figures of operators from runs of each kind, exact to the record. A measured run stands for several runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.actors.task_host.operator_figures import COMMIT, LONG, PUNCTUATORS
 from penstock.tasks.measuring.operator_meter import Overhead
 
 SHORT_S = 1 / 128
-"""Seconds of a run with records that is no long one."""
+"""Seconds of a run with records that is not a long one."""
 
 
 class Chosen(MeasuredRuns):
@@ -32,8 +32,8 @@ class Chosen(MeasuredRuns):
         self.noted.append((weight, cost_s))
 
 
-class Told:
-    """A task of which the test tells what its runs do."""
+class Scripted:
+    """A task whose runs do what the test orders."""
 
     def __init__(self, sources: Mapping[str, str] | None = None, overhead: Overhead | None = None) -> None:
         self.runs = Chosen(overhead or Overhead())
@@ -53,8 +53,8 @@ class Told:
         weight: float = 1.0,
         **visits: tuple[int, float],
     ) -> float:
-        """Runs with so many records in each node, of so many seconds each; ``rest_s`` in none. Returns what
-        :meth:`OperatorFigures.end` returns."""
+        """Plays a run and returns the result of :meth:`OperatorFigures.end`. ``visits``: for each node the number of
+        records that enter it, and the seconds that each of them takes there. ``rest_s``: seconds in no node."""
         self.runs.weight, begun_s = weight, self.runs.clock_s
         self.figures.begin(kind)
         for node, (calls, seconds) in visits.items():
@@ -64,7 +64,7 @@ class Told:
         return self.figures.end(kind, self.runs.clock_s - begun_s, records)
 
     def idle_until(self, seconds: float) -> None:
-        """Lets time pass until so many seconds after the start."""
+        """Lets time pass until ``seconds`` after the start."""
         assert self.runs.clock_s <= 1024.0 + seconds
         self.runs.clock_s = 1024.0 + seconds
 
@@ -81,9 +81,9 @@ class Told:
         return of_s * float(self.measured()["records-rate", node])
 
 
-def told(**options: Any) -> Told:
+def scripted(**options: Any) -> Scripted:
     """Returns a task whose time begins now."""
-    task = Told(**options)
+    task = Scripted(**options)
     assert task.measured() == {}
     return task
 
@@ -104,7 +104,7 @@ def test_no_run_is_measured_before_the_meter_is_connected() -> None:
 
 
 def test_a_run_that_chance_picks_is_measured_if_there_is_work() -> None:
-    task = told()
+    task = scripted()
     assert not task.figures.begin(RECORDS, lambda: False)
     assert not task.meter.running
     assert task.figures.begin(RECORDS, lambda: True)
@@ -114,13 +114,13 @@ def test_a_run_that_chance_picks_is_measured_if_there_is_work() -> None:
 
 
 def test_work_is_looked_for_only_if_the_run_is_picked() -> None:
-    task = told()
+    task = scripted()
     task.runs.weight = 0.0
     assert not task.figures.begin(RECORDS, pytest.fail)
 
 
 def test_the_first_five_runs_of_a_half_minute_are_measured_anyway_and_commits_and_punctuators_always() -> None:
-    task = told()
+    task = scripted()
     for _ in range(7):
         task.run(records=1)
     assert task.runs.asked == [True] * 5 + [False] * 2
@@ -149,7 +149,7 @@ def test_the_first_five_runs_of_a_half_minute_are_measured_anyway_and_commits_an
 def test_the_run_after_a_long_one_with_slow_records_is_measured_anyway(
     seconds: float, records: int, anyway: bool
 ) -> None:
-    task = told()
+    task = scripted()
     for _ in range(5):
         task.run(records=1)
     task.figures.end(RECORDS, seconds, records)
@@ -164,7 +164,7 @@ def test_the_run_after_a_long_one_with_slow_records_is_measured_anyway(
 
 
 def test_the_time_of_measuring_is_taken_off_the_run_and_its_cost_is_noted() -> None:
-    task = told(overhead=Overhead(1 / 16, 1 / 8))
+    task = scripted(overhead=Overhead(1 / 16, 1 / 8))
     assert task.run(records=2, rest_s=1.0, weight=3.0, source=(2, 0.5)) == 2.0 - 2 * 3 / 16
     assert task.runs.noted == [(3.0, 2 * 3 / 16)]
     assert task.run(records=1, weight=3.0, source=(1, 1 / 16)) == 0.0, "never less than nothing"
@@ -173,7 +173,7 @@ def test_the_time_of_measuring_is_taken_off_the_run_and_its_cost_is_noted() -> N
 
 
 def test_the_cost_of_a_run_has_the_time_for_putting_plain_edges_back() -> None:
-    task = told()
+    task = scripted()
     task.meter.swap(lambda edge: task.spend(2.0 if edge is min else 4.0), min, max)
     task.figures.begin()
     assert task.figures.end(RECORDS, 3.0, 1) == 1.0
@@ -181,7 +181,7 @@ def test_the_cost_of_a_run_has_the_time_for_putting_plain_edges_back() -> None:
 
 
 def test_a_run_is_long_by_its_time_without_that_of_measuring() -> None:
-    task = told(overhead=Overhead(1 / 16, 1 / 8))
+    task = scripted(overhead=Overhead(1 / 16, 1 / 8))
     task.run(records=1, source=(1, 3 / 16 + 0.015))
     assert (task.figures._kinds[RECORDS].runs, task.figures._kinds[LONG].runs) == (1, 0)
     task.run(records=1, source=(1, 3 / 16 + 0.025))
@@ -189,7 +189,7 @@ def test_a_run_is_long_by_its_time_without_that_of_measuring() -> None:
 
 
 def test_a_run_that_finds_nothing_to_do_costs_and_does_not_count() -> None:
-    task = told()
+    task = scripted()
     task.figures.begin()
     assert task.figures.end(RECORDS, 0.5, idle=True) == 0.5
     assert len(task.runs.noted) == 1
@@ -197,7 +197,7 @@ def test_a_run_that_finds_nothing_to_do_costs_and_does_not_count() -> None:
 
 
 def test_a_run_after_one_that_failed_counts_by_itself() -> None:
-    task = told()
+    task = scripted()
     task.figures.fail()
     task.runs.weight = 4.0
     task.figures.begin()
@@ -210,7 +210,7 @@ def test_a_run_after_one_that_failed_counts_by_itself() -> None:
 
 def test_the_failure_of_a_run_that_is_not_measured_touches_no_edge() -> None:
     put: list[Any] = []
-    task = told()
+    task = scripted()
     task.meter.swap(put.append, min, max)
     task.runs.weight = 0.0
     task.figures.begin()
@@ -220,7 +220,7 @@ def test_the_failure_of_a_run_that_is_not_measured_touches_no_edge() -> None:
 
 
 def test_each_step_of_a_commit_is_a_run_and_its_time_ends_before_the_next_step_is_asked_for() -> None:
-    task = told()
+    task = scripted()
 
     def steps() -> Iterator[None]:
         task._timed["b"](1.0)
@@ -238,7 +238,7 @@ def test_each_step_of_a_commit_is_a_run_and_its_time_ends_before_the_next_step_i
 
 
 def test_a_commit_that_the_process_gives_up_leaves_plain_edges() -> None:
-    task = told()
+    task = scripted()
 
     def steps() -> Iterator[None]:
         yield
@@ -254,7 +254,7 @@ def test_a_commit_that_the_process_gives_up_leaves_plain_edges() -> None:
 
 
 def test_a_measured_run_stands_for_others_by_their_time_and_their_records() -> None:
-    task = told()
+    task = scripted()
     for _ in range(5):
         task.run(records=8, weight=3.0, source=(8, SHORT_S / 16), b=(2, SHORT_S / 4))
     for _ in range(10):
@@ -267,7 +267,7 @@ def test_a_measured_run_stands_for_others_by_their_time_and_their_records() -> N
 
 
 def test_runs_of_more_weight_stand_for_more() -> None:
-    task = told()
+    task = scripted()
     for _ in range(4):
         task.run(records=1, weight=1.0, source=(1, SHORT_S))
     task.run(records=1, weight=12.0, source=(1, SHORT_S / 2), b=(1, SHORT_S / 2))
@@ -279,7 +279,7 @@ def test_runs_of_more_weight_stand_for_more() -> None:
 
 
 def test_commits_have_no_records_and_are_estimated_by_their_time() -> None:
-    task = told()
+    task = scripted()
     for _ in range(5):
         task.run(COMMIT, weight=2.0, rest_s=0.5, b=(4, 0.125))
     task.run(COMMIT, weight=0.0, rest_s=5.0)
@@ -288,20 +288,20 @@ def test_commits_have_no_records_and_are_estimated_by_their_time() -> None:
 
 
 def test_runs_that_take_no_time_by_the_clock_count_their_records() -> None:
-    task = told()
+    task = scripted()
     for _ in range(5):
         task.run(COMMIT, b=(2, 0.0))
     assert (task.busy_s("b"), task.records("b")) == (0.0, 10.0)
 
 
 def test_records_of_a_commit_count_even_if_measuring_seems_to_have_taken_all_its_time() -> None:
-    task = told(overhead=Overhead(0.0, 1.0))
+    task = scripted(overhead=Overhead(0.0, 1.0))
     task.run(COMMIT, b=(3, 0.5))
     assert (task.busy_s("b"), task.records("b")) == (0.0, 3.0)
 
 
 def test_operators_never_have_more_than_the_time_of_their_runs() -> None:
-    task = told(overhead=Overhead(0.0, 1 / 16))
+    task = scripted(overhead=Overhead(0.0, 1 / 16))
     for _ in range(5):
         task.run(COMMIT, weight=2.0, source=(1, 0.25), b=(1, 0.5))
     assert (task.records("source"), task.records("b")) == (5.0, 5.0), "which changes no count"
@@ -311,14 +311,14 @@ def test_operators_never_have_more_than_the_time_of_their_runs() -> None:
 
 
 def test_a_call_that_is_shorter_than_its_overhead_takes_nothing() -> None:
-    task = told(overhead=Overhead(0.25, 0.0))
+    task = scripted(overhead=Overhead(0.25, 0.0))
     task.run(records=1, source=(1, 1.25), b=(1, 0.125))
     assert (task.busy_s("b"), task.records("b")) == (0.0, 1.0)
     assert task.busy_s("source") == 1.375 - 0.5
 
 
 def test_an_operator_takes_no_more_than_all_the_time() -> None:
-    task = told()
+    task = scripted()
     task.figures.decoded("in", 40.0)
     task.idle_until(32.0)
     assert task.measured()["busy-ratio", "source"] == 1.0
@@ -328,7 +328,7 @@ def test_an_operator_takes_no_more_than_all_the_time() -> None:
 
 
 def test_the_queues_time_is_that_of_the_sources_equally_per_record() -> None:
-    task = told(sources={"in": "source", "in-2": "source", "more": "other", "rare": "absent"})
+    task = scripted(sources={"in": "source", "in-2": "source", "more": "other", "rare": "absent"})
     task.run(records=4, rest_s=1.0, source=(3, 0.25), other=(1, 0.5), b=(4, 0.125))
     task.run(records=1, rest_s=SHORT_S, other=(1, 0.0))
     assert task.busy_s("source") == 0.75 + 0.75
@@ -337,15 +337,15 @@ def test_the_queues_time_is_that_of_the_sources_equally_per_record() -> None:
 
 
 def test_the_queues_time_counts_as_often_as_its_run() -> None:
-    task = told()
+    task = scripted()
     for _ in range(5):
         task.run(records=1, weight=2.0, rest_s=SHORT_S / 2, b=(1, SHORT_S / 4), source=(1, SHORT_S / 4))
     task.run(records=5, weight=0.0, rest_s=SHORT_S)
     assert task.busy_s("source") == pytest.approx(6 * SHORT_S * 3 / 4)
 
 
-def test_a_punctuator_is_time_of_its_operator_and_no_record() -> None:
-    task = told()
+def test_a_punctuator_counts_as_time_of_its_operator_and_as_no_record() -> None:
+    task = scripted()
     task.figures.begin(PUNCTUATORS)
     task.meter.within("b", task.spend)(1.0)
     task.figures.end(PUNCTUATORS, 1.0)
@@ -353,20 +353,20 @@ def test_a_punctuator_is_time_of_its_operator_and_no_record() -> None:
 
 
 @pytest.mark.parametrize("kind", [PUNCTUATORS, COMMIT])
-def test_the_time_of_a_commit_or_punctuator_in_no_operator_is_that_of_none(kind: int) -> None:
-    task = told()
+def test_the_time_of_a_commit_or_punctuator_outside_operators_belongs_to_no_operator(kind: int) -> None:
+    task = scripted()
     task.run(kind, rest_s=1.0, source=(1, 0.25))
     assert task.busy_s("source") == 0.25
 
 
-def test_a_run_that_no_record_of_a_source_enters_leaves_its_time_to_none() -> None:
-    task = told()
+def test_the_time_of_a_run_without_records_of_a_source_belongs_to_no_operator() -> None:
+    task = scripted()
     task.run(records=1, rest_s=1.0, b=(1, 0.25))
     assert (task.busy_s("source"), task.busy_s("b")) == (0.0, 0.25)
 
 
-def test_the_decoding_of_a_topic_is_added_to_its_source_or_stands_under_the_topics_name() -> None:
-    task = told(sources={"in": "source", "in-2": "source"})
+def test_the_decoding_of_a_topic_is_added_to_its_source_or_is_reported_under_the_topics_name() -> None:
+    task = scripted(sources={"in": "source", "in-2": "source"})
     task.run(records=1, source=(1, 0.5))
     for topic in ("in", "in", "in-2", "unknown"):
         task.figures.decoded(topic, 1.0)

@@ -89,7 +89,7 @@ def test_a_static_member_without_topics_waits_for_one() -> None:
         assert static_member.assigned.get(timeout=60) == frozenset({FIRST})
         static_member.membership.subscribe([])
         assert static_member.assigned.get(timeout=60) == frozenset()
-        refused = static_member.membership.commit({FIRST: CommittedOffset(1)}).exception(10)
+        refused = static_member.membership.commit({FIRST: CommittedOffset(1)}).exception(60)
         assert isinstance(refused, StreamsError)
         assert not isinstance(refused, FINAL), "it may be asked for again"
         static_member.membership.subscribe(["orders-a"])

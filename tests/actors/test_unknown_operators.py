@@ -1,4 +1,4 @@
-"""The figures of operators lack what too few measured runs tell, and are those of the last half minute."""
+"""Figures of operators are absent if too few runs were measured, and are those of the last half minute."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from penstock.actors.task_host.measured_runs import MeasuredRuns
 from penstock.actors.task_host.operator_figures import COMMIT, PUNCTUATORS, RECORDS, OperatorFigures
 from penstock.tasks.measuring.operator_meter import Overhead
-from tests.actors.test_operator_estimates import SHORT_S, Told, told
+from tests.actors.test_operator_estimates import SHORT_S, Scripted, scripted
 
 
-def usual(task: Told, runs: int, weight: float = 1.0) -> None:
+def usual(task: Scripted, runs: int, weight: float = 1.0) -> None:
     for _ in range(runs):
         task.run(records=4, weight=weight, source=(4, SHORT_S / 8), b=(2, SHORT_S / 4))
 
@@ -18,8 +18,8 @@ def usual(task: Told, runs: int, weight: float = 1.0) -> None:
 # ---- too few measured runs ----
 
 
-def test_four_measured_runs_of_five_tell_too_little_and_five_of_many_tell_enough() -> None:
-    task = told()
+def test_four_measured_runs_of_five_are_too_few_and_five_of_many_are_enough() -> None:
+    task = scripted()
     usual(task, 4)
     usual(task, 1, weight=0.0)
     task.idle_until(2.0)
@@ -29,15 +29,15 @@ def test_four_measured_runs_of_five_tell_too_little_and_five_of_many_tell_enough
     assert task.records("b", of_s=4.0) == pytest.approx(200.0)
 
 
-def test_a_few_runs_tell_enough_if_all_were_measured() -> None:
-    task = told()
+def test_a_few_runs_are_enough_if_all_were_measured() -> None:
+    task = scripted()
     usual(task, 3)
     assert task.records("b") == 6.0
 
 
 def test_figures_are_absent_if_more_than_half_of_the_time_is_unknown() -> None:
     for unknown_s, known in ((1.0, True), (1.125, False)):
-        task = told()
+        task = scripted()
         task.run(records=1, source=(1, 1.0))
         task.run(PUNCTUATORS, weight=0.0, rest_s=unknown_s)
         task.idle_until(32.0)
@@ -47,7 +47,7 @@ def test_figures_are_absent_if_more_than_half_of_the_time_is_unknown() -> None:
 def test_the_time_of_commits_that_were_known_once_is_no_reason_for_absent_figures() -> None:
     for kind in (COMMIT, PUNCTUATORS):
         for once, known in ((5, True), (4, False)):
-            task = Told()
+            task = Scripted()
             for _ in range(once):
                 task.run(kind, b=(1, 0.25))
             task.idle_until(16.0)
@@ -61,7 +61,7 @@ def test_the_time_of_commits_that_were_known_once_is_no_reason_for_absent_figure
 
 
 def test_commits_and_punctuators_that_were_known_once_are_left_out_together() -> None:
-    task = Told()
+    task = Scripted()
     for kind in (COMMIT, PUNCTUATORS):
         for _ in range(5):
             task.run(kind, b=(1, 0.25))
@@ -74,8 +74,8 @@ def test_commits_and_punctuators_that_were_known_once_are_left_out_together() ->
     assert task.records("source") == pytest.approx(32.0 / 29.5)  # 2.5 s were before the first look
 
 
-def test_that_time_is_of_the_tasks_time_of_which_half_may_be_unknown() -> None:
-    task = Told()
+def test_the_time_of_commits_that_were_known_once_belongs_to_the_time_of_which_half_may_be_unknown() -> None:
+    task = Scripted()
     for _ in range(5):
         task.run(COMMIT, b=(1, 0.25))
     task.measured()
@@ -87,7 +87,7 @@ def test_that_time_is_of_the_tasks_time_of_which_half_may_be_unknown() -> None:
 
 @pytest.mark.parametrize("seconds", [SHORT_S, 0.5])
 def test_usual_and_long_runs_that_were_known_once_are_unknown_later(seconds: float) -> None:
-    task = Told()
+    task = Scripted()
     for _ in range(5):
         task.run(records=1, source=(1, seconds))
     task.measured()
@@ -100,7 +100,7 @@ def test_usual_and_long_runs_that_were_known_once_are_unknown_later(seconds: flo
 
 
 def test_an_operator_that_no_record_was_seen_to_enter_has_no_figures_while_some_time_is_unknown() -> None:
-    task = told()
+    task = scripted()
     task.run(records=1, source=(1, 1.0))
     task.run(COMMIT, weight=0.0, rest_s=0.5)
     task.idle_until(32.0)
@@ -108,13 +108,13 @@ def test_an_operator_that_no_record_was_seen_to_enter_has_no_figures_while_some_
 
 
 def test_an_operator_that_no_record_enters_has_nothing_if_all_time_is_known() -> None:
-    task = told()
+    task = scripted()
     task.run(records=1, source=(1, 1.0))
     assert (task.busy_s("b"), task.records("b")) == (0.0, 0.0)
 
 
 def test_an_operator_that_runs_of_an_unknown_kind_entered_has_no_figures_and_others_have() -> None:
-    task = Told()
+    task = Scripted()
     task.run(COMMIT, other=(1, 0.25))
     task.run(COMMIT, b=(0, 0.0))
     task.idle_until(16.0)
@@ -129,7 +129,7 @@ def test_an_operator_that_runs_of_an_unknown_kind_entered_has_no_figures_and_oth
 
 
 def test_long_runs_that_were_not_measured_count_as_if_their_records_took_the_usual_time() -> None:
-    task = told()
+    task = scripted()
     usual(task, 10)
     task.run(records=20, weight=0.0, rest_s=0.125)
     assert task.records("b") == 20 * 1.5
@@ -137,7 +137,7 @@ def test_long_runs_that_were_not_measured_count_as_if_their_records_took_the_usu
 
 
 def test_long_runs_are_compared_with_usual_ones_of_the_same_half_minute() -> None:
-    task = Told()
+    task = Scripted()
     for _ in range(100):
         task.run(records=1, weight=0.0, rest_s=SHORT_S)
     task.measured()
@@ -147,7 +147,7 @@ def test_long_runs_are_compared_with_usual_ones_of_the_same_half_minute() -> Non
 
 
 def test_long_runs_of_quick_records_count_by_their_time() -> None:
-    task = told()
+    task = scripted()
     usual(task, 128)  # a second
     task.run(records=4 * 128, weight=0.0, rest_s=0.5)
     assert task.records("b") == 256 * 1.5
@@ -155,7 +155,7 @@ def test_long_runs_of_quick_records_count_by_their_time() -> None:
 
 
 def test_long_runs_count_by_their_records_if_usual_ones_take_no_time_by_the_clock() -> None:
-    task = told()
+    task = scripted()
     for _ in range(5):
         task.run(records=2, source=(2, 0.0), b=(1, 0.0))
     task.run(records=10, weight=0.0, rest_s=0.0625)
@@ -165,7 +165,7 @@ def test_long_runs_count_by_their_records_if_usual_ones_take_no_time_by_the_cloc
 
 def test_long_runs_are_unknown_if_usual_ones_are_or_have_no_records() -> None:
     for records in (0, 1):
-        task = told()
+        task = scripted()
         task.run(records=records, weight=1.0 - records, source=(1, SHORT_S))
         task.run(COMMIT, b=(1, 1.0))
         task.run(records=1, weight=0.0, rest_s=0.5)
@@ -178,7 +178,7 @@ def test_long_runs_are_unknown_if_usual_ones_are_or_have_no_records() -> None:
 
 
 def test_figures_are_those_of_the_last_half_minute() -> None:
-    task = told()
+    task = scripted()
     task.idle_until(5.0)
     task.measured()
     task.run(COMMIT, b=(1, 1.0))
@@ -202,7 +202,7 @@ def test_figures_are_those_of_the_last_half_minute() -> None:
 
 
 def test_what_runs_before_the_last_half_minute_stood_for_is_forgotten() -> None:
-    task = Told()
+    task = Scripted()
     for _ in range(64):
         task.run(records=64, weight=8.0, source=(64, SHORT_S / 64))
     task.idle_until(16.0)
@@ -216,7 +216,7 @@ def test_what_runs_before_the_last_half_minute_stood_for_is_forgotten() -> None:
 
 
 def test_totals_are_kept_each_five_seconds() -> None:
-    task = told()
+    task = scripted()
     for seconds in range(1, 37):
         task.idle_until(float(seconds))
         task.figures.decoded("in", 1.0)
@@ -225,7 +225,7 @@ def test_totals_are_kept_each_five_seconds() -> None:
 
 
 def test_after_a_pause_figures_are_those_since_the_last_look_before_it() -> None:
-    task = told()
+    task = scripted()
     for seconds in (5.0, 10.0, 15.0, 20.0):
         task.idle_until(seconds)
         task.figures.decoded("in", 1.0)
@@ -236,7 +236,7 @@ def test_after_a_pause_figures_are_those_since_the_last_look_before_it() -> None
 
 
 def test_figures_are_at_most_a_second_old() -> None:
-    task = told()
+    task = scripted()
     task.figures.decoded("in", 0.5)
     task.idle_until(0.75)
     assert task.measured() == {}
@@ -252,7 +252,7 @@ def test_figures_are_at_most_a_second_old() -> None:
     assert task.measured()["busy-ratio", "source"] == 0.5
 
 
-def test_a_clock_that_begins_at_nothing_is_looked_at_at_once() -> None:
+def test_figures_are_kept_from_the_beginning_of_a_clock_that_begins_at_zero() -> None:
     now = [0.0]
     runs = MeasuredRuns(lambda: now[0], lambda: 0.0, Overhead())
     figures = OperatorFigures(runs, {})
@@ -275,7 +275,7 @@ def test_there_are_no_figures_while_the_task_has_no_edges() -> None:
 
 
 def test_figures_outlive_the_meter_of_a_task_that_is_made_again() -> None:
-    task = told()
+    task = scripted()
     task.run(COMMIT, b=(1, 1.0))
     again = task.figures.new_meter()
     assert again is not task.meter

@@ -225,7 +225,7 @@ def test_streams_are_no_waiting_queries_and_are_not_taken_for_stalled_clients(mo
 def test_a_stop_of_the_server_ends_streams_at_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.api.server._DRAIN_S", 60)  # for other answers; a stop of this process is shorter
+    monkeypatch.setattr("penstock.api.server._DRAIN_S", 60)  # for other answers: longer than a stop of this process
 
     async def run() -> None:
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()

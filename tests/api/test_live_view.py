@@ -67,7 +67,7 @@ def test_a_silent_actor_shows_no_figures() -> None:
     assert document.application["it"].lag_is_known is False
 
 
-def test_the_number_of_actors_that_the_load_needs_is_in_it() -> None:
+def test_the_document_has_the_number_of_actors_that_the_load_needs() -> None:
     status = application(actor("one", task(0)))
     unmeasured = ScalingStatus(wanted=2, advised=7, reason="", automatic=False, minimum=1, maximum=8)
     measured = replace(unmeasured, counts=(ActorCount(7, 1, 0.6, 5.0),))

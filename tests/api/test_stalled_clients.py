@@ -133,7 +133,7 @@ def test_clients_of_all_kinds_together_neither() -> None:
 def test_a_slow_client_is_dropped_and_gets_the_reason(
     stall: Stall, message: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A head that comes at all has its whole time: were this process stopped for longer, the head would be too late.
+    # Only heads that never come have a short time. If this process is stopped, others would be too late.
     if stall in (nothing, half_a_head):
         monkeypatch.setattr(connections, "HEAD_S", 1.0)
     monkeypatch.setattr(limits, "BODY_S", 0.1)

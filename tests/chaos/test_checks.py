@@ -106,7 +106,7 @@ def test_views_that_differ_in_a_value_or_a_key_are_reported() -> None:
     assert checks.equal("differs", {"a": 2}, {}) == ["differs: a: 2 instead of None"]
 
 
-def test_a_transaction_that_is_open_is_reported_and_what_was_written_between_the_questions_is_not() -> None:
+def test_an_open_transaction_is_reported_and_a_write_between_the_two_questions_is_not() -> None:
     at = TopicPartition("out", 0)
     assert checks.no_transaction_is_open({at: 7}, {at: 7}) == []
     assert checks.no_transaction_is_open({at: 8}, {at: 7}) == []

@@ -10,15 +10,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from penstock.kafka.local_broker.broker import free_port
 from penstock.testing.chaos.proxy import FREELY, Connection, Flow, Proxy, of_processes
-from tests.waiting import PATIENCE_S
+from tests.ports import closed_port
+from tests.waiting import PATIENCE_S, eventually
 
-SOON_S = PATIENCE_S
 LATE = Flow(delay_s=0.15, jitter_s=0.05)
 
 
@@ -69,7 +69,7 @@ def proxy(echo: Echo) -> Iterator[Proxy]:
 
 
 def connected(proxy: Proxy) -> socket.socket:
-    client = socket.create_connection(("127.0.0.1", proxy.port), timeout=SOON_S)
+    client = socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE_S)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return client
 
@@ -93,15 +93,8 @@ def silent(client: socket.socket, for_s: float = 0.2) -> bool:
     except TimeoutError:
         return True
     finally:
-        client.settimeout(SOON_S)
+        client.settimeout(PATIENCE_S)
     return False
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_everything_passes_in_both_directions_and_ends_as_it_ended(proxy: Proxy) -> None:
@@ -111,14 +104,12 @@ def test_everything_passes_in_both_directions_and_ends_as_it_ended(proxy: Proxy)
         assert hear(client, len(sent)) == sent
         client.shutdown(socket.SHUT_WR)
         assert client.recv(1) == b""
-    eventually(lambda: proxy.connections() == [])
+    eventually(lambda: proxy.connections() == [], "all connections have ended")
 
 
 def test_a_broker_that_is_away_is_also_away_behind_a_proxy() -> None:
-    with socket.socket() as taken:  # it does not listen, and no other process gets its port meanwhile
-        taken.bind(("127.0.0.1", 0))
-        with Proxy(taken.getsockname()[1]) as proxy, connected(proxy) as client:
-            assert ended(client)
+    with closed_port() as port, Proxy(port) as proxy, connected(proxy) as client:
+        assert ended(client)
 
 
 def test_a_cut_drops_all_connections_and_refuses_new_ones_until_it_is_healed(proxy: Proxy) -> None:
@@ -195,7 +186,7 @@ def test_a_direction_held_leaves_the_other_alone(proxy: Proxy, echo: Echo) -> No
         proxy.shape(down=Flow(held=True))
         client.sendall(b"2")
         with connected(proxy):
-            eventually(lambda: echo.seen == 2)
+            eventually(lambda: echo.seen == 2, "the server has accepted both")
         assert silent(client)
 
 
@@ -247,10 +238,10 @@ def test_a_trap_holds_a_connection_at_a_chosen_piece_or_at_its_answer_and_no_oth
         assert say(client, b"begin") == b"begin"
         assert not sprung.is_set()
         client.sendall(b"end")
-        assert sprung.wait(SOON_S)
+        assert sprung.wait(PATIENCE_S)
         assert silent(client)
         if passes:
-            eventually(lambda: b"end" in echo.heard)  # it springs just before the piece goes on
+            eventually(lambda: b"end" in echo.heard, "the piece passes")  # it springs just before the piece goes on
         else:
             assert b"end" not in echo.heard
         assert say(other, b"end") == b"end", "it springs once"
@@ -262,7 +253,7 @@ def test_the_connections_of_a_process_are_found(proxy: Proxy) -> None:
     lines = f"import socket, sys; s = socket.create_connection(('127.0.0.1', {proxy.port})); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", lines], stdin=subprocess.PIPE) as other, connected(proxy) as own:
         try:
-            eventually(lambda: len(proxy.connections()) == 2)
+            eventually(lambda: len(proxy.connections()) == 2, "both are connected")
             found = of_processes([other.pid])
             theirs = [each for each in proxy.connections() if found(each)]
             assert len(theirs) == 1

@@ -1,4 +1,4 @@
-"""A client of an application's HTTP API that asks again, as the API demands it."""
+"""A client of an application's HTTP API that asks again after 503, as the API demands."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ class _AsksAgain(httpx.HTTPTransport):
 
 
 def patient_client(address: str, verify: Any = True, **more: Any) -> httpx.Client:
-    """Returns a client that repeats a GET which is answered with 503: while a task moves, or the machine has stopped an
-    actor for so long that the server has not waited for it. ``more``: arguments of ``httpx.Client``."""
+    """Returns a client that repeats a GET until the answer is not 503. The server answers 503 while a task moves, or if
+    a busy machine keeps an actor from answering in time. ``more``: arguments of ``httpx.Client``."""
     return httpx.Client(base_url=address, transport=_AsksAgain(verify=verify), timeout=PATIENCE_S, **more)

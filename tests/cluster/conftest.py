@@ -88,7 +88,7 @@ class WordCount:
         return found
 
     def changes(self) -> int:
-        """Returns the number of rows that the changelog of the counts has got: each write to a store is one."""
+        """Returns the number of records in the changelog of the counts: each write to the store is one."""
         changelog = f"{self.application_id}-counts-changelog"
         return sum(
             self.admin.end_offsets([TopicPartition(changelog, each) for each in range(self.partitions)]).values()

@@ -1,4 +1,4 @@
-"""Waiting for an application whose tasks will not move by themselves any more."""
+"""The wait until the tasks of an application will not move by themselves any more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def until_settled(app: KafkaStreams | RunningApplication, timeout_s: float = PAT
 
     ``wait_until_running`` returns as soon as all tasks run, which may be on the first actor alone. When the next one is
     up, tasks move to it: for a moment the state is REBALANCING, a task has no actor, and its counts begin at zero.
-    A coordinator that is being restarted is waited for, too.
+    It also waits for a coordinator that is being restarted.
     """
     seen: list[ApplicationStatus] = []
 
@@ -28,8 +28,8 @@ def until_settled(app: KafkaStreams | RunningApplication, timeout_s: float = PAT
 
 
 def is_settled(status: ApplicationStatus) -> bool:
-    """Returns True if all wanted actors are up, and each reports that it runs the tasks that it is meant to have. An
-    older report, of a task that restores, would lack figures."""
+    """Returns True if all wanted actors are up, and each reports that it runs the tasks that it is meant to have. A
+    report from before that would lack figures of the tasks."""
     tasks = [(actor.actor_id, task) for actor in status.actors for task in actor.tasks]
     reported = {task.task_id: actor_id for actor_id, task in tasks if task.state is TaskState.RUNNING}
     return (

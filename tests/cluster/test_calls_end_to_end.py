@@ -133,7 +133,7 @@ def test_orders_are_priced_once_though_the_pricing_actor_dies_and_the_registry_i
             asked = len(mock.calls)
             app.resume()
             eventually(lambda: len(mock.calls) > asked + 2, "the registry asked again and again")
-        # Each task has then had its schemas of the registry, which is away for good from here on.
+        # By then each task has its schemas. From here on the registry is away for good.
         eventually(lambda: all(each >= ORDERS // 20 for each in priced.of_partitions()), "the first orders priced")
         ray.kill(prices, no_restart=False)
         away.enter_context(mock.outage())

@@ -148,7 +148,7 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
         (tmp_path / "elsewhere").mkdir()
         one = penstock(tmp_path / "elsewhere", "query", it.application_id, "counts", "a", "--json", **address)
         assert json.loads(one.stdout) == {"key": "a", "value": 3, "timestamp": 1001}, one.stderr
-        all_is_well(tmp_path, it.application_id, **address)
+        until_all_is_well(tmp_path, it.application_id, **address)
         (counts,) = document(tmp_path, "stores", it.application_id, "--json", **address)
         assert (counts["name"], counts["changelog"]) == ("counts", f"{it.application_id}-counts-changelog")
         assert [(each["task_id"], each["state"], each["lag"]) for each in counts["partitions"]] == [
@@ -186,8 +186,9 @@ def document(folder: Path, *arguments: str, **env: str) -> Any:
     return json.loads(printed[-1])
 
 
-def all_is_well(folder: Path, application_id: str, **env: str) -> None:
-    """``penstock top`` finds nothing wrong, and no task behind: all is processed, but not all may be reported yet."""
+def until_all_is_well(folder: Path, application_id: str, **env: str) -> None:
+    """Waits until ``penstock top`` finds nothing wrong and no task behind. All is processed already, but actors may not
+    have reported it yet."""
     seen: list[dict[str, Any]] = []
 
     def well() -> bool:

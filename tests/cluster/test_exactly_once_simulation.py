@@ -31,7 +31,7 @@ async def troubled(seed: int, rounds: int = 60, world: ExactlyOnceWorld | None =
         world.grow, world.broker_outage, world.broker_back, world.lose_session, world.move_a_task,
         world.restart_an_actor,
     ]  # fmt: skip
-    # Each world has faults of its own: those of one kind hide what others bring about.
+    # Each world has its own choice of faults, because faults of one kind hide what others cause.
     own = [fault for fault in faults if world.rng.random() < 0.5] or faults
     for _ in range(rounds):
         # One while the messages about the one before are under way, or when all is well again.

@@ -208,7 +208,7 @@ def test_queries_of_tasks_whose_actor_is_being_replaced_get_503_with_a_time_to_r
             refused.append(answer)
         return answer.status_code == 200
 
-    def lost() -> bool:  # again if it was replaced before a query came
+    def lost() -> bool:  # kills again if an actor was replaced before a query came
         for actor in app.status().actors:
             if is_alive(actor.pid):
                 signal_ray_process(actor.pid)
@@ -268,7 +268,7 @@ def _entries(client: httpx.Client, store: str, query: Mapping[str, str | int]) -
 
 
 def _paged(client: httpx.Client, store: str) -> dict[str, int]:
-    """All entries of a store, three at a time."""
+    """Returns all entries of a store, which it reads three at a time."""
     found: dict[str, int] = {}
     query: dict[str, str | int] = {"limit": 3}
     while True:

@@ -8,14 +8,13 @@ import threading
 
 from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.ray_cluster.node_probe import NodeProbe
+from tests.ports import closed_port
 
 
 def test_a_node_is_asked_by_a_connection_to_its_raylet() -> None:
     async def story() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as deaf:
-            deaf.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
-            open_port, closed_port = there.getsockname()[1], deaf.getsockname()[1]
-            nodes = {"a": ("127.0.0.1", open_port), "b": ("127.0.0.1", closed_port), "c": None}
+        with socket.create_server(("127.0.0.1", 0)) as there, closed_port() as closed:
+            nodes = {"a": ("127.0.0.1", there.getsockname()[1]), "b": ("127.0.0.1", closed), "c": None}
             probe = NodeProbe(lambda: nodes)
             answers = [await probe.ask(node) for node in ("a", "b", "c", "nobody knows")]
             assert answers == [NodeAnswer.ANSWERS, NodeAnswer.REFUSES, NodeAnswer.GONE, NodeAnswer.ANSWERS]

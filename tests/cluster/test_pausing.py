@@ -13,7 +13,7 @@ from penstock.common.measures import WINDOW_S
 async def _keep(paused: bool) -> None: ...
 
 
-def test_it_has_just_resumed_as_long_as_reported_shares_cover_the_pause() -> None:
+def test_an_application_has_just_resumed_while_reported_shares_cover_the_pause() -> None:
     now = [100.0]
     pausing = Pausing(_keep, structlog.stdlib.get_logger(), lambda: now[0])
 

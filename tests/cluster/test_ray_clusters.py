@@ -22,6 +22,7 @@ from penstock.cluster.ray_cluster.ray_clusters import RayCluster
 from penstock.cluster.ray_cluster.ray_versions import VERSION
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError, ConfigError
+from tests.ports import closed_port
 from tests.waiting import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.submission
@@ -93,8 +94,8 @@ def penstock(home: Path, *arguments: str, **env: str) -> subprocess.CompletedPro
 
 
 def once_answered(clusters: Iterable[str], home: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """The outcome of a command when these clusters have answered it. A busy machine may need more than the 8 s that a
-    command waits for each."""
+    """Returns the outcome of a command that these clusters have answered. On a busy machine an answer may take longer
+    than the 8 s that a command waits for each of them."""
     done: list[subprocess.CompletedProcess[str]] = []
     late = [f"no Ray cluster answers at {address}: nothing came within" for address in clusters]
 
@@ -169,17 +170,15 @@ def test_a_command_without_the_token_prints_what_to_set(two: dict[str, str], tmp
 
 
 @pytest.fixture
-def unheard() -> Iterator[str]:
-    """An address at which nobody listens, as long as the test lasts."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{taken.getsockname()[1]}"
+def address() -> Iterator[str]:
+    """Yields an address at which nobody listens while the test lasts."""
+    with closed_port() as port:
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("command", [["status", "x"], ["stop", "x"], ["query", "x", "s", "k"], ["status"]])
 @pytest.mark.long
-def test_an_address_where_nobody_listens_is_named(command: list[str], unheard: str, tmp_path: Path) -> None:
-    address = unheard
+def test_an_address_where_nobody_listens_is_named(command: list[str], address: str, tmp_path: Path) -> None:
     failed = once_answered([address], tmp_path, *command, RAY_ADDRESS=address)
     assert failed.returncode == 1
     assert failed.stderr.startswith(f"cannot connect to RAY_ADDRESS={address}: no Ray cluster answers at {address}")
@@ -243,8 +242,7 @@ def test_no_cluster_at_all_is_reported(disconnected: Callable[..., list[str]]) -
         disconnected("app")
 
 
-def test_a_start_goes_to_no_other_cluster_than_ray_address_names(unheard: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    address = unheard
+def test_a_start_goes_to_no_other_cluster_than_ray_address_names(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     monkeypatch.setattr("penstock.cluster.ray_cluster.connections.ray.is_initialized", lambda: False)
     monkeypatch.setattr(

@@ -31,7 +31,7 @@ def log_of(lines: list[str]) -> Path:
 
 
 def runs_everywhere(lines: list[str]) -> bool:
-    """True if a table among ``lines`` has four running tasks on four actors."""
+    """Returns True if a table among ``lines`` has four running tasks on four actors."""
     rows = [line.split() for line in lines]
     actors = [row[1] if row[2:3] == ["running"] else "" for row in rows]
     return any(

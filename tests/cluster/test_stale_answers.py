@@ -19,7 +19,7 @@ from tests.cluster.fake_actors import coordinator as coordinator
 from tests.waiting import PATIENCE_S
 
 SOON_S = PATIENCE_S
-"""Before the read side takes an actor for busy: see ``active``."""
+"""Seconds within which the read side does not take an actor for busy: ``active`` sets that limit."""
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_the_first_program_gives_what_the_page_shows(
     send, read, query, curl = SHOWN
     penstock("penstock topic create messages word-counts")
     where = {"bootstrap.servers": broker, "state.dir": tmp_path, "application.server": "127.0.0.1:0"}
-    # The only commit is that of the end: one in the middle of the records would write a first count of a word, too.
+    # The only commit is the one at the end. A commit between two records would also write an earlier count of a word.
     config = {"application.id": program.application_id, "commit.interval.ms": 3_600_000, **where}
     with ps.KafkaStreams(program.topology, config) as app:
         until_settled(app)

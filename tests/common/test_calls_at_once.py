@@ -27,7 +27,7 @@ def test_a_function_that_never_returns_holds_its_executor_up_until_its_time_is_o
     whole_ms = PATIENCE_S * 1000
     runner.start([stuck, Call(str, (1,), whole_ms, "plain"), Call(lambda: later(2), (), whole_ms, "awaitable")])
     assert sorted((end.call.owner, end.result) for end in runner.finished()) == [("awaitable", 2), ("plain", "1")]
-    while len(begun) < 2:  # a thread may take longer to begin than the call has time
+    while len(begun) < 2:  # a call may be given up before its thread begins
         runner.start([stuck])
     runner.start([waiting])
     assert runner.finished() == []

@@ -20,6 +20,7 @@ from penstock.kafka.local_broker.broker import LocalBroker, free_port
 from penstock.kafka.local_broker.node_files import HOST, Listener
 from penstock.testing.chaos.proxy import Proxy, of_processes
 from tests.elastic.cluster import PARTITIONS, SlowCount
+from tests.processes import has_ended
 from tests.waiting import PATIENCE_S, eventually
 
 TRANSACTION_S = 5.0
@@ -114,8 +115,9 @@ class Counting(SlowCount):
         admin = self.clients.admin()
         found = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]
         mine = [tp for tp in found if tp.topic.startswith(self.application_id)]
-        stable, high = admin.end_offsets(mine), admin.high_watermarks(mine)
-        return {str(tp): (stable[tp], high[tp]) for tp in mine if stable[tp] != high[tp]}
+        high = admin.high_watermarks(mine)  # first: what is written between the two is no open transaction
+        stable = admin.end_offsets(mine)
+        return {str(tp): (stable[tp], high[tp]) for tp in mine if stable[tp] < high[tp]}
 
     def actors(self) -> list[ActorStatus]:
         """Returns the actors, ordered by name."""
@@ -181,14 +183,6 @@ def transactional_ids(address: str) -> dict[str, bool]:
                 known[key[4:].decode()] = message.value() is not None
     consumer.close()
     return known
-
-
-def has_ended(process: psutil.Process) -> bool:
-    """Returns True if the process has ended, even if nobody has collected its exit code yet."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def lasts(seconds: float) -> None:

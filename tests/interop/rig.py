@@ -27,7 +27,8 @@ from tests.live.comparable import Comparable, changelogs_made_comparable, made_c
 from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import Written
 from tests.live.play import PACE_S
-from tests.live.rig import LOOK_EACH_S, SETTLE_S, LiveBunch
+from tests.live.rig import LOOK_EACH_S, LiveBunch
+from tests.waiting import PATIENCE_S
 
 JAVA, PENSTOCK = "Java", "penstock"
 PARTS = 3
@@ -92,11 +93,11 @@ class Shared(LiveBunch):
 
     @override
     def settle(self) -> None:
-        deadline = time.monotonic() + SETTLE_S
+        deadline = time.monotonic() + PATIENCE_S
         while behind := self._behind():
             if self.app is not None and not (status := self.app.status()).state.is_live:
                 raise AssertionError(f"{self.application_id}: {status.state.value}: {status.error}")
-            assert time.monotonic() < deadline, f"not processed within {SETTLE_S:.0f} s: {behind}"
+            assert time.monotonic() < deadline, f"not processed within {PATIENCE_S:.0f} s: {behind}"
             time.sleep(LOOK_EACH_S)
 
     def _behind(self) -> set[TopicPartition]:

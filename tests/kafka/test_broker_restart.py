@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -14,9 +12,8 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
-from tests.waiting import PATIENCE_S
+from tests.waiting import once_ready
 
-T = TypeVar("T")
 PARTITIONS = [TopicPartition("numbers", number) for number in range(2)]
 
 
@@ -25,18 +22,6 @@ def own_broker(tmp_path: Path) -> Iterator[LocalBroker]:
     broker = LocalBroker(tmp_path / "broker", port=0)
     with broker:
         yield broker
-
-
-def until_answered(ask: Callable[[], T]) -> T:
-    """Asks until there is an answer. Errors except BrokerUnreachableError fail the test, as they end an application."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return ask()
-        except BrokerUnreachableError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 @pytest.mark.long
@@ -51,8 +36,9 @@ def test_an_admin_client_answers_for_partitions_whose_leader_has_a_new_epoch(own
         assert admin.end_offsets(PARTITIONS) == before
         own_broker.stop()
         own_broker.start()
-        assert until_answered(lambda: admin.end_offsets(PARTITIONS)) == before
+        # Any other error fails the test, because it would end an application.
+        assert once_ready(lambda: admin.end_offsets(PARTITIONS), BrokerUnreachableError) == before
     own_broker.stop()
     own_broker.start()
-    until_answered(lambda: admin.delete_records({PARTITIONS[0]: 1}))
+    once_ready(lambda: admin.delete_records({PARTITIONS[0]: 1}), BrokerUnreachableError)
     producer.close()

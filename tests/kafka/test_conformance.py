@@ -147,7 +147,7 @@ def test_a_counting_sender_sends_as_its_producer_does_and_reports_what_and_how_o
 
 
 COARSE_MS = 20
-"""A clock that is read for each record may be cheap, and then behind by this much."""
+"""Milliseconds by which the clock that is read for each record may be behind: it is the coarse one, which is cheap."""
 
 
 def _bucket(latency_ms: int) -> int:
@@ -250,7 +250,7 @@ def test_a_broker_refuses_a_batch_as_a_whole_and_each_record_of_it_is_handed_ove
     """So a record may be among them that is not at fault: see ``refused_records.py``."""
     topic = real.topic(max_message_bytes="1000")
     assert isinstance(real.clients, ConfluentClients)
-    # They are one batch, however long the process is stopped between two of them: ``flush`` does not wait for it.
+    # They are one batch even if the process is stopped between two of them. ``flush`` does not wait for the linger.
     lingering = replace(real.clients, producer_overrides={"linger.ms": 60_000})
     with closing(lingering.producer()) as producer:
         producer.send(topic, b"first", b"", 1, None, 0)

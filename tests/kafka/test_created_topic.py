@@ -1,4 +1,4 @@
-"""A topic that a person creates is there for the program that is started next."""
+"""The program that is started after a user has created a topic finds the topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.topics import Topics
 
 
-def test_the_end_of_the_creation_is_that_brokers_list_the_topic(
+def test_the_creation_of_a_topic_ends_when_the_brokers_list_it(
     broker: str, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, led, looks = topic_name("created"), ConfluentAdmin._led, list[bool]()

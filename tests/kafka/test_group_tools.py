@@ -83,7 +83,7 @@ def test_a_member_that_lives_comes_back_and_that_is_noticed(
         while not ended.is_set():
             try:
                 member.poll(0.05)
-            except ApplicationStateError:  # a heartbeat while another had its id: its process begins again
+            except ApplicationStateError:  # it sent a heartbeat while the tool had its id; so its process begins again
                 assert freed.wait(PATIENCE_S)
                 member.close()
                 member = joined_member(broker, group, topic, eventually)
@@ -110,7 +110,7 @@ def test_a_member_that_is_back_before_the_first_look_does_not_keep_the_removal_w
 
     def members(group: str) -> tuple[Member, ...]:
         if not (seen := look(group)):
-            back.append(joined_member(broker, group, topic, eventually))  # before the tool can look
+            back.append(joined_member(broker, group, topic, eventually))  # before the tool looks
             return look(group)
         return seen
 

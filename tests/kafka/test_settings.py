@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import socket
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
@@ -35,6 +33,8 @@ from penstock.kafka.settings import (
     transactional_settings,
 )
 from penstock.kafka.transactions import ConfluentTransactionalProducer, open_transactional_producer
+from tests.ports import closed_port
+from tests.waiting import own_time
 
 
 def clients(**entries: object) -> ConfluentClients:
@@ -264,13 +264,11 @@ def test_librdkafkas_refusal_of_a_secret_does_not_show_the_secret() -> None:
 @pytest.mark.parametrize("question", ["topics", "reach"])
 @pytest.mark.long
 def test_an_unreachable_broker_is_named_within_ten_seconds(question: str) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        begun = time.monotonic()
+    with closed_port() as port, own_time() as elapsed_s:
+        address = f"127.0.0.1:{port}"
         with pytest.raises(BrokerUnreachableError, match=address):
             getattr(clients(bootstrap__servers=address).admin(), question)()
-        assert time.monotonic() - begun < 10
+        assert elapsed_s() < 10
 
 
 def test_a_cluster_is_reached_although_its_controller_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

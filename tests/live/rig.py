@@ -23,7 +23,6 @@ from tests.live.partitioned_driver import Written
 from tests.parity.build import SERDES
 from tests.waiting import PATIENCE_S, once_ready
 
-SETTLE_S = PATIENCE_S
 LOOK_EACH_S = 0.1
 """Seconds between two looks, about as many as between commits: each look costs the broker something."""
 _KEEP = {"retention.ms": "-1"}
@@ -98,8 +97,8 @@ class LiveBunch:
         }
 
     def start(self, state_dir: Path, wait: bool = True) -> None:
-        """Run the application. ``wait``: return when all tasks run, and none will move to an actor that comes up late:
-        a move is a restart of its tasks."""
+        """Run the application. ``wait``: return when all tasks run and none will move to an actor that comes up late. A
+        move would restart the task."""
         self.app = KafkaStreams(self.bunch.built.topology, self.configuration(state_dir))
         self.app.set_global_state_restore_listener(DownloadsAll())
         self.app.start(serve=False)
@@ -130,7 +129,7 @@ class LiveBunch:
         afterwards, nothing is under way."""
         sent = {tp: count for tp, count in self._sent.items() if count}
         behind: Iterable[TopicPartition] = sent
-        deadline = time.monotonic() + SETTLE_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             committed = self._consumer.committed([*behind, *self._written_by_tasks])
             ends = sent | self._consumer.fetch_end_offsets(self._written_by_tasks)
@@ -141,13 +140,13 @@ class LiveBunch:
             # REBALANCING: on a busy machine, tasks move to actors that come up later.
             if self.app is not None and not (status := self.app.status()).state.is_live:
                 raise AssertionError(f"{self.application_id}: {status.state.value}: {status.error}")
-            assert time.monotonic() < deadline, f"not processed within {SETTLE_S:.0f} s: {behind}"
+            assert time.monotonic() < deadline, f"not processed within {PATIENCE_S:.0f} s: {behind}"
             time.sleep(LOOK_EACH_S)
 
     def wait_until_written(self, counts: Mapping[str, int]) -> None:
         """Wait until each topic has that many records. If fewer come, the comparison will show it."""
         partitions = self._partitions(counts)
-        deadline = time.monotonic() + SETTLE_S
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             ends = self._consumer.fetch_end_offsets(partitions)
             if all(sum(ends[tp] for tp in self._partitions([topic])) >= count for topic, count in counts.items()):

@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_S
 
 class PageServer:
     """A server of the page on a port of the loopback. After ``stop`` it can start again at the same address, also with
-    other ``tokens``: its port is kept for it, and refuses connections meanwhile."""
+    other ``tokens``. Until then its port is kept for it, and refuses connections."""
 
     def __init__(self, side: FakeReadSide, settings: ServerSettings | None = None) -> None:
         self.side = side
@@ -64,8 +64,8 @@ class PageServer:
 
 
 def _kept_port() -> socket.socket:
-    """Returns a socket that holds a port and does not listen: by ``SO_REUSEADDR`` the server can, and no other process
-    is given the port while the server is stopped."""
+    """Returns a socket that holds a port and does not listen. By ``SO_REUSEADDR`` the server can listen there. No other
+    process gets the port while the server is stopped."""
     kept = socket.socket()
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     kept.bind(("127.0.0.1", 0))

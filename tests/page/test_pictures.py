@@ -106,7 +106,7 @@ class Steady(FakeReadSide):
         self.records.peeks = {"orders": Peek("orders", "read by KSTREAM-SOURCE-0000000000", (), (), False)}
 
     async def status(self) -> ApplicationStatus:
-        # In the server's thread alone: a change that the test makes between a look and the next one would be lost.
+        # Only the server's thread changes ``current``: a change by the test's thread between the two would be lost.
         self.current = grown(self.current, 1_000)
         return _in_trouble(self.current) if self.is_in_trouble else self.current
 

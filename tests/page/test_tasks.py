@@ -75,7 +75,7 @@ def test_a_row_far_from_view_is_drawn_again_when_it_comes_near(server: PageServe
     lag = 100_000
 
     def is_left_alone() -> bool:
-        """The browser needs a moment to find out which rows are far: until then, all follow each change."""
+        """Returns True if the far row does not follow a change. It does until the browser knows which rows are far."""
         nonlocal lag
         lag += 1_000
         changed = with_task(server.side.current, "19_9", lags=lags("stage-19", 9, lag))

@@ -31,7 +31,7 @@ WINDOWS: list[dict[str, Any]] = [
     {"op": "time_window", "in": "grouped", "size_ms": 10, "grace_ms": 0, "id": "cut"},
     {"op": "count", "in": "cut", "store": "counts", "id": "counts"},
 ]
-# The sums of values, by another key, meet the table of the sums: they must find the sum that they are made of.
+# The sums of values are joined by another key with the table of the sums. Each must find the sum it was made of.
 SUMS_THAT_MEET_THEMSELVES: list[dict[str, Any]] = [
     {"op": "stream", "topic": "in", "id": "stream"},
     {"op": "table", "topic": "other", "store": "others", "id": "other"},
@@ -74,7 +74,7 @@ def test_what_is_made_of_a_row_finds_the_row_in_a_backfill_in_passes() -> None:
     assert reported == []
 
 
-# The first tenth of the corpus with each submission, the others each night.
+# The first tenth of the corpus is played with each submission, the others each night.
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in range(1, 10))])
 @pytest.mark.parametrize("shape", sorted(SHAPES.keys() - {"idle"}))
 def test_every_tenth_case_of_the_corpus_is_in_backfills_what_its_tasks_make_of_it(shape: str, first: int) -> None:

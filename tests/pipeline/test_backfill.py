@@ -21,6 +21,7 @@ from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.pipeline.backfill.backfill import BackfillReport, backfill
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.cluster.conftest import LONG, WordCount
+from tests.kafka.stable import until_stable
 from tests.pipeline.topologies import failing
 from tests.waiting import PATIENCE_S, eventually, once_ready
 
@@ -126,14 +127,13 @@ def test_exactly_once_what_is_committed_is_read_and_what_is_open_later(word_coun
     first.commit_transaction({}, b"").result(60)
     aborted.abort_transaction().result(60)
     word_count.send(["one"])
-    until_committed_readers_reach(word_count, 2)  # "late" is there
+    until_readable(word_count, 2)  # "late" is there
     with closing(left_open):
         report = backfill(app.topology, app.config, "local[2]")
         assert report.read == {word_count.lines: 1}
         assert changelog(word_count) == {"one": 1, "two": 1}
         left_open.commit_transaction({}, b"").result(60)
-    (end,) = word_count.admin.high_watermarks([TopicPartition(word_count.lines, 0)]).values()
-    until_committed_readers_reach(word_count, end)
+    until_stable(word_count.clients, [TopicPartition(word_count.lines, 0)])
     report = backfill(app.topology, app.config, "local[2]")
     assert report.read == {word_count.lines: 2}
     assert changelog(word_count) == {"one": 2, "two": 1, "late": 1}
@@ -144,8 +144,9 @@ def test_exactly_once_what_is_committed_is_read_and_what_is_open_later(word_coun
     aborted.close()
 
 
-def until_committed_readers_reach(it: WordCount, offset: int) -> None:
-    """A broker writes the markers of a transaction just after it has answered."""
+def until_readable(it: WordCount, offset: int) -> None:
+    """Waits until readers of committed records come to ``offset``, where a transaction is still open: so
+    :func:`until_stable` would not end."""
     here = TopicPartition(it.lines, 0)
     clients = ConfluentClients(it.broker, it.application_id, {"isolation.level": "read_committed"})
     with closing(clients.consumer()) as consumer:

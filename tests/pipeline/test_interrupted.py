@@ -91,7 +91,7 @@ class Commands:
             time.sleep(later_s)  # any moment will do
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Spark's processes, too
             output, errors = process.communicate(timeout=PATIENCE_S)
-            with suppress(AssertionError):  # a process that was told to end may take a moment; one that was not stays
+            with suppress(AssertionError):  # a process that got the signal may take a moment; another one remains
                 eventually(lambda: not session_of(process), "all have ended", 60)
         finally:
             left = session_of(process)

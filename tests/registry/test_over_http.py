@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import penstock as ps
 from penstock.common.serdes import bound
 from penstock.registry.confluent import ConfluentRegistry
 from penstock.registry.contracts import Reference, RegisteredSchema, Schema, SchemaNotFoundError, SchemaRefusedError
+from tests.ports import closed_port
 
 STRING = Schema('"string"')
 
@@ -103,9 +103,8 @@ def test_an_answer_of_the_registry_becomes_the_error_that_fits(
 
 
 def test_no_server_at_the_address_may_pass() -> None:
-    with socket.socket() as taken:  # it does not listen, and no other process gets its port meanwhile
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with closed_port() as port:
+        url = f"http://127.0.0.1:{port}"
         with pytest.raises(ps.RetriableError, match=rf"{url} does not answer: ConnectError.*Start it, or fix schema"):
             ConfluentRegistry(url, {}).schema(1)
 

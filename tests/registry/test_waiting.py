@@ -82,7 +82,7 @@ def test_a_stream_thread_gets_an_error_at_once_and_the_record_when_the_schema_is
     registry.latency_ms = 1
     serde, asked = value_serde(config), len(registry.calls)
     with (
-        registry._shared.lock,  # while this thread has it, the registry answers no other
+        registry._shared.lock,  # while this thread has it, the registry answers no other thread
         pytest.raises(ps.RetriableError, match=r"the schema registry mock://.* has been asked, and has not answered"),
     ):
         on_a_stream_thread(lambda: serde.deserialize(written))

@@ -79,7 +79,7 @@ def test_commits_go_on_while_another_thread_flushes(tmp_path: Path) -> None:
     commits = 0
 
     def go_on() -> bool:
-        """A busy machine may leave this thread no time in one flush, but not in each."""
+        """Returns True if more than ten commits fit into a flush: on a busy machine not into each, but into one."""
         nonlocal commits
         commits += 1
         write(stores, {"a": {**rows}}, a=commits)

@@ -160,7 +160,7 @@ def test_rows_of_an_unfinished_backfill_are_gone_and_rows_left_behind_the_commit
     assert live.waits is not unfinished_backfill
 
 
-def test_a_record_that_comes_after_a_backfill_does_not_write_over_one_that_waits() -> None:
+def test_a_record_that_comes_after_a_backfill_does_not_overwrite_one_that_waits() -> None:
     logged: list[Any] = []
     before = a_buffer(GRACE_MS, logged)
     before.put(b"k", b"first", 105, None, *NOWHERE)

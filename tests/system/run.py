@@ -196,7 +196,7 @@ class Struck:
             signal_ray_process(self._random.choice(self._living()))
 
     def _living(self) -> list[int]:
-        """Waits for actors; returns the pids of those that live. One that was struck before may still be listed."""
+        """Waits until stream actors live; returns their pids. An actor that was struck before may still be listed."""
         found: list[int] = []
 
         def any_lives() -> bool:

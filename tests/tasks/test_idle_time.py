@@ -149,7 +149,7 @@ def test_small_steps_and_a_large_one_come_to_the_same() -> None:
     for played in (steps, jump):
         for key, timestamp in (("a", 0), ("b", 150), ("c", 150), ("a", 199)):
             played.put(key, timestamp)
-    assert [result for _ in range(30) for result in steps.wait(60)] == jump.wait(300)
+    assert [result for _ in range(30) for result in steps.wait(10)] == jump.wait(300)
 
 
 def test_a_record_for_a_window_that_closed_this_way_is_late_and_counted() -> None:
@@ -246,7 +246,7 @@ def test_an_operator_that_two_inputs_reach_is_idle_when_both_are() -> None:
     played = Played(build)
     played.put("k", 104)
     for _ in range(20):
-        assert played.wait(60) == []
+        assert played.wait(10) == []
         played.put("k", 104, topic="right")
     assert played.wait(100) == [("k@100-110=21", 104)]
 
@@ -255,7 +255,7 @@ def test_both_sides_of_a_join_share_their_time() -> None:
     played = Played(joined)
     played.put("k", 104, "left")
     for _ in range(20):
-        assert played.wait(60) == []
+        assert played.wait(10) == []
         played.put("j", 104, "right", topic="right")
     assert sorted(played.wait(100)) == [("None+right", 104)] * 20 + [("left+None", 104)]
 
@@ -306,7 +306,7 @@ def test_a_topic_that_is_found_later_keeps_time_like_the_others() -> None:
     played = Played(build)
     played.put("k", 104)
     for number in range(20):
-        assert played.wait(60) == []
+        assert played.wait(10) == []
         played.put("k", 104, topic=f"more-{number % 2}")
     assert played.wait(100) == [("k@100-110=21", 104)]
 

@@ -53,7 +53,7 @@ def test_a_run_is_longer_by_the_time_for_putting_timed_edges_and_costs_also_that
     assert metered.meter.end() == RunEnd(in_no_node_s=1.0, longer_s=4.0, cost_s=12.0)
 
 
-def test_time_in_no_node_is_that_between_the_calls_of_edges_with_what_measuring_them_takes() -> None:
+def test_time_in_no_node_is_that_between_calls_of_edges_without_what_measuring_them_takes() -> None:
     metered = Metered(Overhead(inside_s=0.25, around_s=0.5))
     one = metered.edge("one", 1.0, metered.edge("two", 2.0))
     metered.meter.begin()
@@ -65,7 +65,7 @@ def test_time_in_no_node_is_that_between_the_calls_of_edges_with_what_measuring_
     assert (metered.of("one"), metered.of("two")) == ((2, 2 * (1.0 - 0.75)), (2, 2 * (2.0 - 0.25)))
 
 
-def test_time_in_no_node_is_never_less_than_nothing() -> None:
+def test_time_in_no_node_is_never_negative() -> None:
     metered = Metered(Overhead(around_s=0.5))
     one = metered.edge("one", 1.0)
     metered.meter.begin()
@@ -104,7 +104,7 @@ def test_the_seconds_of_two_children_are_taken_off_their_parent() -> None:
     assert [metered.of(node)[1] for node in ("parent", "one", "two", "three")] == [1.0, 2.0, 4.0, 8.0]
 
 
-def test_a_function_within_a_node_is_its_time_and_no_record_and_has_the_same_overhead() -> None:
+def test_a_function_within_a_node_counts_as_its_time_and_as_no_record_with_the_same_overhead() -> None:
     metered = Metered(Overhead(inside_s=0.25, around_s=0.5))
     metered.edge("node", 1.0)
     got: list[Any] = []
@@ -153,7 +153,7 @@ def test_a_call_that_fails_has_its_time_and_that_above_it_continues() -> None:
     assert (metered.of("above"), metered.of("below")) == ((1, 1.0), (1, 2.0))
 
 
-def test_it_runs_from_the_beginning_of_a_measured_run_to_its_end() -> None:
+def test_a_meter_runs_from_the_beginning_of_a_measured_run_to_its_end() -> None:
     meter = Metered().meter
     assert not meter.running
     meter.begin()
@@ -162,7 +162,7 @@ def test_it_runs_from_the_beginning_of_a_measured_run_to_its_end() -> None:
     assert not meter.running
 
 
-def test_it_is_connected_as_soon_as_it_has_a_place_for_a_timed_edge() -> None:
+def test_a_meter_is_connected_as_soon_as_it_has_a_place_for_a_timed_edge() -> None:
     meter = Metered().meter
     assert not meter.connected
     assert not meter.knows_edges
@@ -244,7 +244,7 @@ def ticking(seconds: Callable[[int, int], float]) -> Callable[[], float]:
 
 
 def of_call(reading: int) -> int | None:
-    """Returns the number of a reading in the call of the timed chain that it is of."""
+    """Returns the index of a reading within its call of the timed chain; None if it belongs to no call."""
     return (reading - FIRST_TIMED) % 8 if FIRST_TIMED <= reading < FIRST_TIMED + 8 * CALLS else None
 
 
@@ -274,7 +274,7 @@ def test_what_is_inside_is_never_more_than_the_whole() -> None:
     assert found == Overhead(inside_s=3.0 / 4, around_s=0.0)
 
 
-def test_what_is_inside_is_never_less_than_nothing() -> None:
+def test_what_is_inside_is_never_negative() -> None:
     def seconds(number: int, reading: int) -> float:
         if reading in (FIRST_PLAIN, SECOND_PLAIN):
             return 25.0

@@ -25,13 +25,13 @@ TEXT = Serdes.string()
 SERDES = PickledSerdes.of(TopicSerdes(TEXT, TEXT, "read by source"))
 LARGE = 5_000_000
 PATIENT = {"transaction.timeout.ms": 60_000}
-"""A transaction remains open although this process is stopped for seconds in the midst of it."""
+"""Keeps a transaction open although this process is stopped for seconds in the midst of it."""
 _LIMITS = ("peek.MOST_S", "peek.DECODE_S", "key_records._MOST_S", "key_records.DECODE_S")
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reads end with what they have after 2 to 5 s: on a busy machine that need not be all."""
+    """Gives reads time for all records. Otherwise they end after 2 to 5 s, on a busy machine with a part of them."""
     for limit in _LIMITS:
         monkeypatch.setattr(f"penstock.cluster.topic_reading.{limit}", PATIENCE_S)
 

@@ -23,7 +23,6 @@ from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
 from penstock.pipeline.archive.run import ArchiveRun
 from penstock.pipeline.archive.spark_tasks import SparkTasks
-from tests.kafka.stable import until_stable
 
 Row = tuple[int, int, bytes | None, bytes | None, int]
 """Partition, offset, key, value, timestamp (ms)."""
@@ -75,10 +74,6 @@ class Rig:
         elif end == "abort":
             producer.abort_transaction().result()
         return producer
-
-    def until_stable(self, topic: str) -> None:
-        """Waits until readers of committed records see all that was committed."""
-        until_stable(self.clients, [TopicPartition(topic, 0)])
 
     def task(self, *topics: str, **more: Any) -> ArchiveTask:
         return ArchiveTask(topics, self.location, self.clients, **more)

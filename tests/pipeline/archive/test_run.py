@@ -14,6 +14,7 @@ from penstock.common.offset_ranges import OffsetRange
 from penstock.common.serdes import Serdes
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.decoding import Decoding, NamedSerde
+from tests.kafka.stable import until_stable
 from tests.pipeline.archive.archiving import Rig
 from tests.waiting import eventually
 
@@ -76,7 +77,7 @@ def test_aborted_records_are_left_out_and_an_open_transaction_is_waited_for(
     assert rig.archived(lines).partitions == {0: OffsetRange(0, 7)}
     still_open.commit_transaction({}, b"").result()
     still_open.close()
-    rig.until_stable(lines)
+    until_stable(rig.clients, [TopicPartition(lines, 0)])
     rig.archive(lines)
     assert [row[3] for row in rig.rows(lines)] == [b"a", b"b", b"c", b"d"]
     assert rig.archived(lines).partitions == {0: OffsetRange(0, 9)}

@@ -58,8 +58,8 @@ def commands(block: str) -> list[tuple[str, list[Any]]]:
 
 
 def all_printed(command: str, printed: list[Any], count: int) -> list[Any]:
-    """Reads again until ``count`` records are there: a broker writes the markers of a transaction just after it has
-    answered, and no reader of committed records sees the last ones before."""
+    """Reads again until ``count`` records are there. A broker writes the markers of a transaction just after it has
+    answered; before that, readers of committed records do not see the last ones."""
     found = [printed]
 
     def are_there() -> bool:
