@@ -74,8 +74,10 @@ def test_a_member_that_lives_comes_back_and_that_is_noticed(
     free, freed, ended = tools.free_static_member, threading.Event(), threading.Event()
 
     def free_one(group: str, instance_id: str) -> None:
-        free(group, instance_id)
-        freed.set()
+        try:
+            free(group, instance_id)
+        finally:
+            freed.set()
 
     monkeypatch.setattr(tools, "free_static_member", free_one)
 
