@@ -39,11 +39,13 @@ class CompiledModules(BuildHookInterface[Any]):
         try:
             with contextlib.chdir(self.root):
                 library = _compile(self._modules, self._work)
-        except (BaseError, CCompilerError, OSError) as error:
-            self.app.display_warning(f"penstock is installed without its compiled modules: {error}")
+        except BaseException as error:
             if version == "editable":
                 for target in beside.values():
                     target.unlink(missing_ok=True)  # one of an older source must not stay in use
+            if not isinstance(error, BaseError | CCompilerError | OSError):
+                raise  # an interruption, or a mistake in a source, which Cython reports
+            self.app.display_warning(f"penstock is installed without its compiled modules: {error}")
             return
         for module, target in beside.items():
             built = library / "penstock" / (module + suffix)

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 
 from penstock.common.errors import ApplicationStateError, StreamsError
-from penstock.kafka.group_members import listed_groups
+from penstock.kafka.group_members import Member, listed_groups
 from penstock.kafka.settings import (
     MISSING_TOPIC,
     REQUEST_TIMEOUT_S,
@@ -88,8 +88,13 @@ class GroupTools(Topics):
                 self._poll(client, group, instance_id, deadline)
             own = client.memberid()
             client.unsubscribe()
-            # Not by the instance id: a member that lives may be back before the first look.
-            while any(each.member_id == own for each in self.members(group)):
+
+            def remains(each: Member) -> bool:
+                # Not by the instance id: a member that lives may be back before the first look. Without an id of its
+                # own, this client has just lost its place, and may be joining again.
+                return each.member_id == own if own else each.instance_id == instance_id
+
+            while any(remains(each) for each in self.members(group)):
                 self._poll(client, group, instance_id, deadline)
         finally:
             client.close()

@@ -13,13 +13,14 @@ from penstock.cluster.client import control, http_actor, starting
 from penstock.cluster.queries import actor_calls, coordinator_calls
 from tests.waiting import PATIENCE_S
 
-_LIMITS = (
-    (starting, "_START_S"),
-    (http_actor, "_START_S"),
-    (control, "_STATUS_S"),
-    (actor_calls, "CALL_S"),
-    (coordinator_calls, "CALL_S"),
-)
+_LIMITS_S = {
+    (starting, "_START_S"): PATIENCE_S,
+    (http_actor, "_START_S"): PATIENCE_S,
+    # Waits of PATIENCE_S repeat these calls, so that they must end sooner.
+    (control, "_STATUS_S"): 60.0,
+    (actor_calls, "CALL_S"): 60.0,
+    (coordinator_calls, "CALL_S"): 60.0,
+}
 """Limits of this process's calls to actors. Some are of 10 s, and a busy machine may stop an actor for as long."""
 
 
@@ -32,8 +33,8 @@ def own_ray(**more: Any) -> Iterator[None]:
     )  # fmt: skip
     try:
         with pytest.MonkeyPatch.context() as patched:
-            for module, limit in _LIMITS:
-                patched.setattr(module, limit, PATIENCE_S)
+            for (module, name), limit_s in _LIMITS_S.items():
+                patched.setattr(module, name, limit_s)
             yield
     finally:
         ray.shutdown()

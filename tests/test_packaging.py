@@ -226,6 +226,25 @@ def test_a_change_of_any_source_of_a_compiled_module_rebuilds_it() -> None:
     }
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_no_module_of_an_older_source_remains_after_an_editable_install_that_does_not_end(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["CompiledModules"]
+    older = tmp_path / "penstock" / f"hashes{sysconfig.get_config_var('EXT_SUFFIX')}"
+    older.parent.mkdir()
+    older.touch()
+
+    def does_not_end(*_: object) -> None:
+        assert older.exists(), "another process may load it until the new one is there"
+        raise error
+
+    hook.initialize.__globals__["_compile"] = does_not_end
+    with pytest.raises(error):
+        hook(str(tmp_path), {"modules": ["hashes"]}, None, None, "", "").initialize("editable", {})
+    assert not older.exists()
+
+
 @pytest.mark.parametrize("given", [None, "", "cc"])
 def test_an_empty_cc_means_the_usual_compiler(monkeypatch: pytest.MonkeyPatch, given: str | None) -> None:
     compiler = runpy.run_path(str(ROOT / "requirements" / "install.py"))["_compiler"]

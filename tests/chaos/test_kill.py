@@ -23,7 +23,7 @@ WITHOUT_BROKER = (
     Kind.REBALANCE,
     Kind.POISON,
 )
-_END_S = 900.0  # the start alone may take 300 s, and rest 180 s
+_END_S = 840.0  # the start alone may take 300 s, and rest 180 s; faulthandler_timeout would hide the output
 
 
 @pytest.mark.parametrize("kinds", [ANYWHERE, WITHOUT_BROKER])

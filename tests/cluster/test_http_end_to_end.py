@@ -204,7 +204,7 @@ def test_queries_of_tasks_whose_actor_is_being_replaced_get_503_with_a_time_to_r
 
     def answered() -> bool:
         answer = client.get(f"{counts}/keys/the")
-        if answer.status_code != 200:
+        if answer.status_code not in (200, 404):  # 404: the word has not been processed again
             refused.append(answer)
         return answer.status_code == 200
 
@@ -212,7 +212,8 @@ def test_queries_of_tasks_whose_actor_is_being_replaced_get_503_with_a_time_to_r
         for actor in app.status().actors:
             if is_alive(actor.pid):
                 signal_ray_process(actor.pid)
-        return not answered()
+        answered()
+        return bool(refused)
 
     eventually(lost, "the loss is noticed")
     eventually(answered, "the task runs again")
@@ -222,7 +223,7 @@ def test_queries_of_tasks_whose_actor_is_being_replaced_get_503_with_a_time_to_r
         assert int(answer.headers["retry-after"]) >= 1
     # At least once: what was not committed is counted again.
     again = patient_client(address)
-    eventually(lambda: again.get(f"{counts}/keys/the").json()["value"] >= it.sent["the"], "nothing is lost")
+    eventually(lambda: again.get(f"{counts}/keys/the").json().get("value", 0) >= it.sent["the"], "nothing is lost")
     assert app.close()
 
 

@@ -63,8 +63,9 @@ def test_so_many_may_wait_for_a_position_and_no_more(
             asyncio.create_task(queries.find_row("counts", KeyQuery("a"), Reading(bound=bound, wait_s=PATIENCE_S)))
             for _ in range(10)
         ]
-        while sum(each.done() for each in asking) < 7:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            while sum(each.done() for each in asking) < 7:
+                await asyncio.sleep(0)
         refused, waiting = [each for each in asking if each.done()], [each for each in asking if not each.done()]
         assert {type(each.exception()) for each in refused} == {NotUpToBoundError}
         assert len(waiting) == 3

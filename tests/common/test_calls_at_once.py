@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.common.calls_at_once import CallsAtOnce
 from penstock.tasks.contracts import Call
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 
 async def later(value: Any) -> Any:
@@ -27,8 +27,13 @@ def test_a_function_that_never_returns_holds_its_executor_up_until_its_time_is_o
     whole_ms = PATIENCE_S * 1000
     runner.start([stuck, Call(str, (1,), whole_ms, "plain"), Call(lambda: later(2), (), whole_ms, "awaitable")])
     assert sorted((end.call.owner, end.result) for end in runner.finished()) == [("awaitable", 2), ("plain", "1")]
-    while len(begun) < 2:  # a call may be given up before its thread begins
+
+    def both_are_held() -> bool:
         runner.start([stuck])
+        return len(begun) >= 2
+
+    # A call may be given up before its thread begins.
+    eventually(both_are_held, "both threads hang")
     runner.start([waiting])
     assert runner.finished() == []
     release.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
@@ -73,8 +74,10 @@ def test_a_member_that_lives_comes_back_and_that_is_noticed(
     free, freed, ended = tools.free_static_member, threading.Event(), threading.Event()
 
     def free_one(group: str, instance_id: str) -> None:
-        free(group, instance_id)
-        freed.set()
+        try:
+            free(group, instance_id)
+        finally:
+            freed.set()
 
     monkeypatch.setattr(tools, "free_static_member", free_one)
 
@@ -119,6 +122,23 @@ def test_a_member_that_is_back_before_the_first_look_does_not_keep_the_removal_w
     assert back, "it was removed"
     assert [each.instance_id for each in look(group)] == ["member"]
     back[0].close()
+
+
+def test_a_tool_that_has_just_lost_its_place_waits_until_the_member_is_gone(
+    broker: str, tools: GroupTools, topic_name: Callable[[str], str], eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    topic = group = topic_name("placeless")
+    tools.create_topics([NewTopic(topic, 1)])
+    joined_member(broker, group, topic, eventually).close()
+
+    class Placeless(Consumer):
+        def memberid(self) -> Any:
+            return None
+
+    monkeypatch.setattr(group_tools, "Consumer", Placeless)
+    tools.free_static_member(group, "member")
+    assert tools.members(group) == ()
 
 
 def test_a_member_without_a_static_id_can_only_leave_by_itself(

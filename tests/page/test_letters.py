@@ -105,6 +105,22 @@ def test_the_plan_of_other_letters_cannot_be_confirmed(lettered: PageServer, pag
     expect(dialog.get_by_role("button", name="Replay 1 record")).to_be_enabled()
 
 
+def test_a_plan_that_fails_leaves_no_earlier_one_of_the_same_letters(
+    lettered: PageServer, page: Page, watch: Watch
+) -> None:
+    watch.expected = ["status of 503"]
+    view = opened(page, lettered.url, "records", "letters:")
+    view.get_by_label("Choose 0@1").check()
+    view.get_by_role("button", name="Replay …").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Replay 1 record")).to_be_enabled()
+    lettered.side.letters.failure = ReadsBusyError("a replay is under way")
+    for chosen in (1, 0):
+        dialog.get_by_label("Letters").select_option(index=chosen)
+        expect(dialog).to_contain_text("a replay is under way")
+        expect(dialog.locator(".confirm")).to_be_disabled()
+
+
 def test_one_letter_is_replayed_and_a_refusal_remains_in_the_dialog(
     lettered: PageServer, page: Page, watch: Watch
 ) -> None:

@@ -43,6 +43,7 @@ function ReplayDialog(properties: Properties & { onClose: () => void }) {
   const path = `${session.path.peek()}dead-letters/replay`;
   useEffect(() => {
     const of = index.value;
+    planned.value = null; // also an earlier one of this choice: no later failure leaves it to be confirmed
     void send(
       () => session.client.post<ReplayBody>(path, { ...wish, dry_run: true }),
       (body) => {
