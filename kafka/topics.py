@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
-from penstock.common.errors import ConfigError, MissingTopicError, StreamsError
+from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.shown import similar_to
 from penstock.common.topics import NewTopic
@@ -76,7 +75,8 @@ class Topics(ConfluentAdmin):
 
     def create(self, topic: NewTopic) -> None:
         """Create a topic (−1 partitions: as many as the broker gives), and wait until the brokers list it, so that a
-        program that is started next finds it. Raises ConfigError when it exists. An error of the wait is not raised."""
+        program that is started next finds it. Does not wait if this client may not look at the topic. Raises
+        ConfigError when it exists, StreamsError when it is created and not listed within half a minute."""
         asked = ClientNewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
         what = f"create topic {topic.name!r}"
         with self._errors(what):
@@ -91,8 +91,14 @@ class Topics(ConfluentAdmin):
                     f"('penstock topic describe {topic.name}' shows it)"
                 ) from None
             raise as_streams_error(error, what, self._address) from error
-        with suppress(StreamsError):  # a user may be allowed to create the topic and not to look at it
+        if self._may_look_at(topic.name):
             self._until_visible([topic])
+
+    def _may_look_at(self, topic: str) -> bool:
+        """Returns False if this client lacks the permission: a list of all topics would omit this one for ever."""
+        with broker_errors(f"look up topic {topic!r}", self._address):
+            found = self._client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        return found.error is None or found.error.code() != KafkaError.TOPIC_AUTHORIZATION_FAILED
 
     def describe(self, topic: str) -> TopicLayout:
         """Returns the layout of ``topic`` on the brokers. Raises MissingTopicError."""
