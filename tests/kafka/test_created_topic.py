@@ -14,6 +14,7 @@ from penstock.common.errors import StreamsError
 from penstock.common.topics import NewTopic
 from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.topics import Topics
+from tests.waiting import eventually
 
 
 def test_the_creation_of_a_topic_ends_when_the_brokers_list_it(
@@ -52,7 +53,7 @@ def test_a_user_who_may_not_look_at_the_topic_does_not_wait_for_it(
     monkeypatch.setattr("penstock.kafka.admin._VISIBLE_TIMEOUT_S", 1e9)
     Topics(broker).create(NewTopic(topic, 1))
     monkeypatch.undo()
-    assert Topics(broker).topics()[topic] == 1
+    eventually(lambda: Topics(broker).topics().get(topic) == 1, "the topic is there all the same")
 
 
 def test_a_topic_that_no_broker_lists_is_an_error_that_says_that_it_exists(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,17 +10,18 @@ from contextlib import contextmanager, suppress
 from penstock.api.server import serve
 from penstock.cluster.client.server_settings import ServerSettings
 from tests.api.fake import FakeReadSide
+from tests.ports import closed_port
 from tests.waiting import PATIENCE_S
 
 
 class PageServer:
-    """A server of the page on a port of the loopback. After ``stop`` it can start again at the same address, also with
-    other ``tokens``. Until then its port is kept for it, and refuses connections."""
+    """A server of the page on ``port`` of the loopback. After ``stop`` it can start again there, also with other
+    ``tokens``."""
 
-    def __init__(self, side: FakeReadSide, settings: ServerSettings | None = None) -> None:
+    def __init__(self, side: FakeReadSide, port: int, settings: ServerSettings | None = None) -> None:
         self.side = side
         self.url = ""
-        self._port = _kept_port()
+        self._port = port
         self.tokens = () if settings is None else settings.tokens
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -30,7 +30,7 @@ class PageServer:
     def start(self) -> None:
         """Returns when the server accepts connections."""
         listening = threading.Event()
-        settings = ServerSettings(port=self._port.getsockname()[1], tokens=self.tokens)
+        settings = ServerSettings(port=self._port, tokens=self.tokens)
 
         def started(url: str) -> None:
             self.url = url
@@ -57,27 +57,14 @@ class PageServer:
         assert not self._thread.is_alive(), "the server does not stop"
         self._thread = None
 
-    def close(self) -> None:
-        """Ends the server for good."""
-        self.stop()
-        self._port.close()
-
-
-def _kept_port() -> socket.socket:
-    """Returns a socket that holds a port and does not listen. By ``SO_REUSEADDR`` the server can listen there. No other
-    process gets the port while the server is stopped."""
-    kept = socket.socket()
-    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    kept.bind(("127.0.0.1", 0))
-    return kept
-
 
 @contextmanager
 def page_server(side: FakeReadSide, settings: ServerSettings | None = None) -> Iterator[PageServer]:
-    """Runs a server over ``side``."""
-    server = PageServer(side, settings)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.close()
+    """Runs a server over ``side``. While it is stopped, no other process gets its port."""
+    with closed_port() as port:
+        server = PageServer(side, port, settings)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()

@@ -91,8 +91,8 @@ class Commands:
             time.sleep(later_s)  # any moment will do
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Spark's processes, too
             output, errors = process.communicate(timeout=PATIENCE_S)
-            with suppress(AssertionError):  # a process that got the signal may take a moment; another one remains
-                eventually(lambda: not session_of(process), "all have ended", 60)
+            # A process that got the signal may take a moment.
+            eventually(lambda: not session_of(process), f"all processes of {name} end after {moment!r}", 60)
         finally:
             left = session_of(process)
             for each in left:
